@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,8 @@ from screening.validation.search import criterion
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)
-AUTO = "with boosting, log odds, weighted"
+AUTO = "with boosting, standardised, weighted"
+AFFINE = ("slopes", "intercepts")
 CHOSEN = "the best member by held-out AUROC"
 FORESTS: dict[str, dict[str, object]] = {
     "500 trees, scikit-learn's defaults": {},
@@ -66,16 +66,18 @@ def best_threshold(scores: np.ndarray, ill: np.ndarray) -> float:
 
 
 def rules(members: Mapping[str, Decisions], past: np.ndarray) -> Iterator[tuple[str, Decisions]]:
-    """The blend by every rule, of the same decisions, the last being that of `auto`."""
+    """The blend by every rule, of the same decisions."""
     for left_out in ("histogram_boosting", ""):
         used = [each for name, each in members.items() if name != left_out]
         held, new = (np.stack(each, axis=1)[:, :, None] for each in zip(*used, strict=True))
-        alike, log_odds = Pooling.of(held, None), Pooling.of(held, past[:, None])
+        alike, weighted = Pooling.of(held, None), Pooling.of(held, past[:, None])
+        alone = [Pooling.of(held[:, [m]], past[:, None]) for m in range(len(used))]
+        slopes, intercepts = (np.concatenate([getattr(each, part) for each in alone]) for part in AFFINE)
         for name, pooling in {
             "standardised": alike,
-            "standardised, weighted": replace(alike, weights=log_odds.weights),
-            "log odds": replace(log_odds, weights=alike.weights),
-            "log odds, weighted": log_odds,
+            "standardised, weighted": weighted,
+            "log odds": Pooling(slopes, intercepts, alike.weights),
+            "log odds, weighted": Pooling(slopes, intercepts, weighted.weights),
         }.items():
             scores = pooling.pooled(held)[:, 0], pooling.pooled(new)[:, 0]
             yield f"{'without' if left_out else 'with'} boosting, {name}", scores

@@ -43,10 +43,11 @@ INDEPENDENT = (
     "Wages1 Womenlf Workinghours regression tips Cars93 respdis schooldays "
 )
 # The same of another package, that no rule was made on. Not among them: pupils of a school
-# (CollegeDistance), matched sets (nafld1), ids that repeat (heart_transplant).
+# (CollegeDistance), a teacher's courses (TeachingRatings), matched sets (nafld1), ids that repeat
+# (heart_transplant).
 UNSEEN = {
     "AER": "BankWages CPS1985 CPSSWEducation CreditCard GSOEP9402 HealthInsurance Medicaid1986 NMES1988 "
-    "PSID1982 SmokeBan SportsCards GSS7402 TeachingRatings",
+    "PSID1982 SmokeBan SportsCards GSS7402",
     "DAAG": "mifem monica ais socsupport nswdemo",
     "ISLR": "Credit Default Wage",
     "MatchIt": "lalonde",

@@ -1,6 +1,6 @@
-"""Drift and predictive values over nights: false alarms, power, coverage and speed, as markdown tables.
+"""Drift over nights: false alarms, power and speed, as markdown tables.
 
-python benchmarks/drift.py            # simulated scores and reviews: some minutes of one core
+python benchmarks/drift.py            # simulated scores: some minutes of one core
 python benchmarks/drift.py --models   # nights of the sample ward scored by trained models
 python benchmarks/drift.py --history  # `screen history` over 1,096 nights
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import itertools
 import sys
 import tempfile
 import time
@@ -31,7 +30,6 @@ from screening.ledger import (
     record_verdicts,
 )
 from screening.ledger.control import RECENT_NIGHTS, drift_over
-from screening.ledger.review_stats import of_judged, weighted
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -124,44 +122,6 @@ def nights_together(times: int) -> None:
             f"| {stay} | {beds} | {patients / times:.0f} | {row[0]} | {middle} | {row[1]} | {row[2]} |",
             flush=True,
         )
-
-
-def reviews(times: int) -> None:
-    """Coverage of the predictive value of all flagged where reviewers read from the top down."""
-    heads = ["nights", "flagged a night", "have it", "read from the top", "of those judged: error", "held, %"]
-    print("", _line([*heads, "of all flagged: error", "held, %", "width"]), _rule(9), sep="\n")
-    rng = np.random.default_rng(2)
-    for nights, (flagged, read), share in itertools.product(
-        (3, 10, 30), ((12, 6), (40, 8)), (0.05, 0.22, 0.5)
-    ):
-        figures = np.mean([_reviewed(rng, nights, flagged, read, share) for _ in range(times)], axis=0)
-        error, held, honest, kept, width = figures
-        print(
-            _line([nights, flagged, share, read, f"{error:+.2f}", f"{100 * held:.0f}"])
-            + f" {honest:+.3f} | {100 * kept:.1f} | {width:.2f} |",
-            flush=True,
-        )
-
-
-def _reviewed(rng: np.random.Generator, nights: int, flagged: int, read: int, share: float) -> list[float]:
-    """Errors and hits of both predictive values in one run of nights read from the top, five drawn by lot."""
-    sizes, found, drawn, words, truth = [], [], [], [], 0
-    for n in np.maximum(1, rng.poisson(rng.gamma(4, flagged / 4, nights))):
-        # Those with the condition stand higher on the list.
-        score = rng.normal(size=n)
-        ill = rng.random(n) < 1 / (1 + (1 / share - 1) * np.exp(-score))
-        marked = rng.permutation(n)[:5]
-        seen = np.union1d(np.argsort(-score)[:read], marked)
-        sizes.append(int(n))
-        found.append(int(ill[marked].sum()))
-        drawn.append(len(marked))
-        words += ["confirmed" if one else "not" for one in ill[seen]]
-        truth += int(ill.sum())
-    right = truth / sum(sizes)
-    judged, told = of_judged(words), weighted(sizes, found, drawn)
-    hits = [one.low - 1e-12 <= right <= one.high + 1e-12 for one in (judged, told)]
-    width = told.high - told.low
-    return [judged.value - right, hits[0], told.value - right, hits[1], width]
 
 
 class Ward:
@@ -257,7 +217,7 @@ def long_history(nights: int) -> None:
     print(f"`history` over {len(told['runs'])} nights with 240 patients each: {seconds:.2f} s")
 
 
-TABLES = {"nights": nights_alone, "stays": nights_together, "reviews": reviews}
+TABLES = {"nights": nights_alone, "stays": nights_together}
 
 
 def main() -> None:

@@ -34,7 +34,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from screening import Rule, read_cohort, train
-from screening.cohort.reading import open_cohort, starter_contract
+from screening.cohort.reading import open_cohort
+from screening.cohort.starter import starter_contract
 
 LABEL, PATIENT, STAY = "readmitted_30d", "patient_nbr", "encounter_id"
 DRUGS = [f"drug_{number:02}" for number in range(1, 21)]

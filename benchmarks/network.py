@@ -47,7 +47,7 @@ from screening.ledger import (
     record_retraining,
     record_verdicts,
 )
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FIRST = datetime.date(2023, 1, 1)

@@ -93,7 +93,7 @@ def split(name: str, seed: int, rest: bool = False) -> Iterator[dict[str, object
     old, new = next(random_splits(labels_of(whole), 1 / 3, 1, seed))
     past, later = whole.take(old), whole.take(new)
     auto = trained(past, "auto", repeats=1, search=None, seed=seed)
-    held, task = auto.held_out, auto.task
+    held, task = auto.held_out, auto.study.task
     target = task.target(labels_of(later))
     x = held.encoder.transform(later)
     methods: dict[str, HeldOut] = {"auto": held} | {part.recipe.name: part for part in held.parts}

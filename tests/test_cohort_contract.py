@@ -11,10 +11,10 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.reading import starter_contract
+from screening.cohort.starter import starter_contract
 from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: tuple(sorted(pair)))
@@ -152,3 +152,20 @@ def test_a_key_of_the_cohort_may_be_set_by_taking_its_mark_away(starter):
 
     assert {key.name for key in keys_of(Contract)} == set(tomllib.loads(freed)["cohort"])
     Contract.from_dict(tomllib.loads(freed))
+
+
+def test_a_code_is_shown_with_the_words_of_the_sites_own_dictionary(tmp_path):
+    (tmp_path / "icd.csv").write_text('code,words\nI50,Heart failure\nK35,"Appendicitis, acute"\n')
+    place = tmp_path / "cohort.toml"
+    place.write_text('[features.diag]\ntype = "category"\nlabels = "icd.csv"\n')
+
+    feature = Contract.load(place).features["diag"]
+
+    assert [feature.shown(code) for code in ("I50", "K35", "Z00", None)] == [
+        "I50 Heart failure", "K35 Appendicitis, acute", "Z00", "missing",
+    ]  # fmt: skip
+    again = Contract.from_dict(Contract.load(place).to_dict())
+    assert again.features["diag"].shown("I50") == "I50 Heart failure"
+    (tmp_path / "icd.csv").unlink()
+    with pytest.raises(UsageError, match="icd"):
+        Contract.load(place)

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort.reading import open_cohort, read_cohort, starter_contract
+from screening.cohort.reading import open_cohort, read_cohort
+from screening.cohort.starter import starter_contract
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 

@@ -11,6 +11,7 @@ from commands import screen
 
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
@@ -193,6 +194,21 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     assert {"one_vs_rest", "boosting", "logistic", "auto"} <= set(several)
     assert not {"svm", "one_class"} & set(several)
     assert "one_vs_rest" not in binary
+
+
+def test_what_is_known_only_after_the_outcome_is_left_out_as_in_training(tmp_path):
+    """A column that is the answer, and whose contract says it comes afterwards, makes no method perfect."""
+    rows = table(90, 0).drop(columns="ward").assign(outcome=lambda each: (each["case"] == "yes") * 1.0)
+    rows.to_csv(tmp_path / "late.csv", index=False)
+    number, late = {"type": "number"}, {"type": "number", "available": "after"}
+    features = {"age": number, "crp": number, "outcome": late}
+    contract = Contract.from_dict({"cohort": {"id": "number", "label": "case"}, "features": features})
+    whole = read_cohort(str(tmp_path / "late.csv"), contract, need_label=True)
+
+    found = comparison.compare({"late": whole}, ["logistic"], control="logistic", **QUICK).facts.cohorts[0]
+
+    assert found.methods[0].figures["auroc"].value < 0.99
+    assert any("outcome is left out" in note for note in found.notes)
 
 
 def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not(

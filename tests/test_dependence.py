@@ -6,7 +6,8 @@ import pytest
 
 from screening import read_cohort, train
 from screening.cohort.dependence import CODE, signs
-from screening.cohort.reading import check_cohort, starter_contract
+from screening.cohort.reading import check_cohort
+from screening.cohort.starter import starter_contract
 from screening.errors import UsageError
 
 PATIENTS, ROWS = 40, 5

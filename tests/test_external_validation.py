@@ -67,8 +67,10 @@ def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
     assert calibration.observed_expected.low > 1
 
 
-def test_intervals_of_true_chances_hold_one():
-    """Of cohorts whose labels follow the chances, 91 in 100 or more have 1 in both intervals' reach."""
+@pytest.mark.parametrize("n_groups", [None, 6])
+def test_intervals_of_true_chances_hold_one(n_groups):
+    """Of cohorts whose labels follow the chances 91 in 100 or more have 1 in both, by group too."""
+    groups = None if n_groups is None else np.arange(400) % n_groups
     rng = np.random.default_rng(3)
     past = np.arange(900) % 6 == 0
     fitted = calibrate(rng.normal(size=900) + 1.5 * past, past, np.arange(900) % 5, 1 / 6)
@@ -76,7 +78,7 @@ def test_intervals_of_true_chances_hold_one():
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
         drawn = rng.random(400) < chance_band(fitted.platt, scores)[0]
-        seen = calibration_elsewhere(fitted, scores, drawn)
+        seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
         held.append((ratio.low <= 1 <= ratio.high, seen.slope_low <= 1 <= seen.slope_high))
 

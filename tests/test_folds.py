@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.cohort.id_hash import kept_lot, keyed_lots
+from screening.cohort.ids import kept_lot, keyed_lots
 from screening.errors import UsageError
 from screening.validation.folds import deal, in_hash_order, keys, planned, sub_sample, units
 from screening.validation.task import Task, ask

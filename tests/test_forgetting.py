@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
-from screening.cohort.id_hash import kept_half, keyed_lots
+from screening.cohort.ids import kept_half, keyed_lots
 from screening.errors import UsageError
-from screening.ledger import Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger import Verdict, history, open_ledger, record_revision, record_verdicts
 from screening.ledger.database import TABLES, VERDICTS
 from screening.ledger.erasing import Erased, Whom, before_age, erase, record_sealed
 
@@ -155,8 +155,8 @@ def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):
 
 def test_a_model_sealed_anew_follows_a_change_of_threshold(ledger):
     enter(ledger, night(1, "a", named="ward-1"))
-    record_threshold(
-        ledger, {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+    record_revision(
+        ledger, "threshold", {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
     )
     record_sealed(ledger, "n" * 64, "o" * 64)
 

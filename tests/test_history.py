@@ -10,7 +10,7 @@ from test_ledger import FACTS, QUESTION, enter
 
 from screening.documents import ScoreCounts
 from screening.documents.stored import history_in
-from screening.ledger import NightCases, Verdict, history, open_ledger, record_threshold, record_verdicts
+from screening.ledger import NightCases, Verdict, history, open_ledger, record_revision, record_verdicts
 from screening.ledger.database import STATES
 from screening.page.history import render_history, sentences
 from screening.statistics.intervals import wilson
@@ -63,8 +63,9 @@ def story(tmp_path_factory):
     }
     with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
         truth = simulate(ledger)
-        record_threshold(
+        record_revision(
             ledger,
+            "threshold",
             {
                 "model_before": "a" * 64,
                 "model_after": "b" * 64,
@@ -121,7 +122,8 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     words = re.sub(r"<[^>]+>", "", page)
 
     assert page == render_history(json.loads(json.dumps(told)))
-    assert all(sentence[1:] in words for sentence in sentences(history_in(told).series[0]))
+    lines = [line.split(": ", 1)[-1] for line in sentences(history_in(told).series[0])]
+    assert all(line[1:] in words for line in lines)
     assert f"<bdi>{told['series'][0]['series']}" in page
     assert page.count("<svg") == 3 + len(told["series"][0]["control"])
     assert told["audit"]["head"] in page
@@ -143,10 +145,7 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     assert told["series"][0]["ppv"]["value"] is None
     assert told["series"][0]["misses"]["per_night"] is None
     assert told["series"][0]["ppv_flagged"]["value"] is None
-    assert (
-        "unknown" in sentences(history_in(told).series[0])[2]
-        and "unknown" in sentences(history_in(told).series[0])[3]
-    )
+    assert all("unknown" in line for line in sentences(history_in(told).series[0])[2:5])
     assert ">None<" not in render_history(told)
 
 

@@ -1,14 +1,14 @@
-"""What reviews say: of those judged, and of all flagged where lots chose among them; counts by hand."""
+"""What reviews say: of those judged, and of all flagged by verdicts and random audit; counts by hand."""
 
 import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
-from screening.documents.history import Estimate
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
-from screening.ledger.review_stats import tally, weighted
+from screening.ledger.review_stats import tally
 from screening.page.history import sentences
+from screening.statistics.intervals import weighted_share
 
 
 @pytest.fixture
@@ -81,23 +81,26 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
         (1, 2), (2, 3), (2, 3), (2, 4), (2, 4),
     ]  # fmt: skip
-    assert "of those judged" in sentences(history_in(told).series[0])[1]
+    assert "of those judged" in sentences(history_in(told).series[0])[2]
 
 
-def test_lots_fall_on_new_cases_alone_and_the_same_for_the_same_night(ledger):
-    first = night(ledger, 1, "abcdefghij", {"a": "confirmed"})
+def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
+    first = night(ledger, 1, "abcdefghij", {"a": "confirmed", "b": "not"})
     second = night(ledger, 2, "abcdefghijklm", draw=2)
-    none = night(ledger, 3, "nop", draw=0)
+    all_who_wait = night(ledger, 3, "abcdlm", draw=9)
+    none = night(ledger, 4, "nop", draw=0)
     again = enter(
         ledger, NightCases("2026-01-02", QUESTION, "2026-01-02", tuple("abcdefghijklm"), (), FACTS, draw=2)
     )
 
     assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
-    assert len(second.drawn) == 2 and set(second.drawn) < set("klm")
+    assert len(second.drawn) == 2 and set(second.drawn) < set("cdefghijklm")
+    # Those who stay without a verdict too; who has one is asked about no more.
+    assert all_who_wait.drawn == tuple("cdlm")
     assert none.drawn == () and again.drawn == second.drawn
 
 
-def test_each_drawn_case_stands_for_its_night_and_a_night_half_judged_does_not_count(ledger):
+def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not_count(ledger):
     first = night(ledger, 1, "abcdefghij")
     second = night(ledger, 2, "klmn")
     third = night(ledger, 3, "opqrstuvw")
@@ -109,55 +112,69 @@ def test_each_drawn_case_stands_for_its_night_and_a_night_half_judged_does_not_c
     told = history(ledger)
     share = told["series"][0]["ppv_flagged"]
 
-    assert (share["nights"], share["flagged"], share["drawn"], share["judged"], share["found"]) == (
-        2, 14, 9, 8, 1,
-    )  # fmt: skip
+    assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (2, 14, 8, 1)
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
-    assert "of all 14 new cases of 2 nights" in sentences(history_in(told).series[0])[2]
+    assert "14 flags of 2 nights" in sentences(history_in(told).series[0])[3]
 
 
-def test_a_drawn_case_judged_on_a_later_night_counts_for_the_night_it_was_drawn(ledger):
-    night(ledger, 1, "abc", {"a": "not", "b": "not"})
-    night(ledger, 2, "c", {"c": "confirmed"})
+def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
+    night(ledger, 1, "ab", {"a": "not", "b": "not"})
+    night(ledger, 2, "abc", {"c": "confirmed"})
+    # Of a row the last word counts, on its earlier nights too.
+    night(ledger, 3, "bc", {"b": "confirmed"})
+    night(ledger, 4, "")
+    night(ledger, 5, "a", {"a": "confirmed"})
     share = history(ledger)["series"][0]["ppv_flagged"]
 
-    assert (share["found"], share["judged"], share["nights"]) == (1, 3, 1)
+    # a not on two nights, and the second time it came a case; b on three nights, c on two.
+    assert (share["flagged"], share["nights"]) == (8, 5)
+    assert share["value"] == pytest.approx((3 + 2 + 1) / 8)
+    assert (share["found"], share["judged"]) == (3, 3)
 
 
-def test_the_interval_holds_the_share_of_all_flagged_where_reviewers_read_from_the_top():
-    rng = np.random.default_rng(0)
-    held, plain = 0, 0
-    for _ in range(400):
-        sizes, found, drawn, top = rng.poisson(25, size=12) + 1, [], [], 0
-        truth = 0
-        for n in sizes:
-            ill = np.sort(rng.random(n) < 0.22)[::-1]
-            marked = rng.permutation(n)[:5]
-            found.append(ill[marked].sum())
-            drawn.append(len(marked))
-            top += ill[:8].sum()
-            truth += ill.sum()
-        told = weighted(sizes, found, drawn)
-        held += told.low <= truth / sizes.sum() <= told.high
-        plain += abs(top / 96 - truth / sizes.sum()) < 0.1
+def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
+    night(ledger, 1, "abc", {"a": "not", "b": "not"})
+    night(ledger, 2, "c", {"c": "confirmed"})
+    early = history(ledger)["series"][0]["ppv_flagged"]
+    record_verdicts(ledger, "2026-01-01", [Verdict("c", "unsure")])
+    late = history(ledger)["series"][0]["ppv_flagged"]
 
-    assert held >= 0.93 * 400
-    assert plain == 0
+    # Only who stays is seen again: a night whose rest was judged through later pages would be of those.
+    assert (early["flagged"], early["nights"], early["value"]) == (1, 1, 1.0)
+    assert (late["flagged"], late["nights"], late["value"]) == (4, 2, 0.5)
+
+
+def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
+    nameless = QUESTION | {"id": None}
+    for day, word in ((1, "confirmed"), (2, "not")):
+        date = f"2026-01-{day:02d}"
+        enter(ledger, NightCases(date, nameless, date, ("0",), (), FACTS))
+        record_verdicts(ledger, date, [Verdict("0", word)])
+    share = history(ledger)["series"][0]["ppv_flagged"]
+
+    assert (share["value"], share["judged"], share["found"]) == (0.5, 2, 1)
+
+
+def test_a_patient_of_many_nights_tells_as_much_as_one():
+    ill = np.arange(40) < 12
+    once = weighted_share(ill, np.ones(40), np.arange(40))
+    stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9))
+
+    assert stayed == pytest.approx(once)
+    # Student's at 40: a little wider than Wilson's.
+    assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
 
 
 def test_few_cases_that_stand_for_many_tell_less_than_their_share_shows():
-    few, many = weighted([100], [1], [5]), weighted([100], [200], [1000])
+    few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
+    one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
 
     # Wilson's at five independent ones, by the normal quantile: 0.036 to 0.624.
-    assert few.low < 0.03 and few.high > 0.68
-    assert (many.low, many.high) == pytest.approx((0.1764, 0.2259), abs=2e-4)
+    assert few[1] < 0.03 and few[2] > 0.68
+    assert one[1] < 0.05 and one[2] == 1
 
 
 def test_who_is_unsure_has_not_judged():
     words = tally(["confirmed", "known", "not", "unsure", "unsure"])
 
     assert (words.found, words.judged) == (2, 3)
-
-
-def test_nothing_drawn_has_no_share():
-    assert weighted([], [], []) == Estimate(value=None, low=None, high=None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.cohort.id_hash import row_number_ids
+from screening.cohort.ids import row_number_ids
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.training.planning import alike

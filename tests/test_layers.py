@@ -60,3 +60,16 @@ def test_a_file_imports_only_its_own_room_and_those_below(path):
 def test_every_part_of_the_package_has_its_room():
     parts = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
     assert parts - {"__init__", "__pycache__"} <= set(HEIGHT)
+
+
+def test_a_night_does_not_load_what_looks_for_rows_of_one_patient():
+    """Dependence is asked of tables to train on; its libraries are no night's to wait for."""
+    reached, left = set(), [PACKAGE / "scoring" / "score.py"]
+    while left:
+        names = [part for name in own_imports(left.pop()) for part in (name, name.rpartition(".")[0])]
+        files = {PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py") for name in names}
+        left += sorted(file for file in files - reached if file.exists())
+        reached.update(files)
+
+    assert PACKAGE / "storage" / "model.py" in reached
+    assert PACKAGE / "cohort" / "dependence.py" not in reached

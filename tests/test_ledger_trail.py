@@ -15,7 +15,7 @@ from screening.ledger import (
     Verdict,
     history,
     open_ledger,
-    record_threshold,
+    record_revision,
     record_verdicts,
 )
 from screening.ledger.audit import digest_of
@@ -31,7 +31,7 @@ def ledger(place):
         enter(opened, night(1, "ab", "z"))
         enter(opened, night(2, "bc"))
         record_verdicts(opened, "key of 2026-01-01", [Verdict("a", "not"), Verdict("z", "confirmed")])
-        record_threshold(opened, CHANGE)
+        record_revision(opened, "threshold", CHANGE)
         yield opened
 
 
@@ -155,7 +155,7 @@ def test_what_names_no_patient_names_none(place):
 
 
 def test_a_change_of_threshold_that_changes_no_model_is_none(ledger):
-    record_threshold(ledger, CHANGE | {"model_after": "a"})
+    record_revision(ledger, "threshold", CHANGE | {"model_after": "a"})
 
     assert history(ledger)["audit"]["entries"] == 5
 
@@ -186,7 +186,7 @@ def test_no_message_of_a_broken_trail_names_a_patient(ledger):
 
 
 def test_the_same_change_of_threshold_twice_in_a_row_is_one(ledger):
-    record_threshold(ledger, CHANGE)
+    record_revision(ledger, "threshold", CHANGE)
 
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
 

@@ -25,7 +25,7 @@ from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"

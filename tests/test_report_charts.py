@@ -13,7 +13,7 @@ from screening.page.charts import Axes
 
 @given(st.floats(1e-6, 1.0))
 def test_ticks_in_per_cent_can_be_told_apart(largest):
-    axes = Axes("a", "", "", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+    axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
 
     words = [tick.text for tick in axes.y_ticks]
 

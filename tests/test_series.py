@@ -17,7 +17,7 @@ from screening.ledger import (
     audit,
     history,
     open_ledger,
-    record_threshold,
+    record_revision,
     record_verdicts,
 )
 from screening.ledger.database import CONTENTS, RUNS
@@ -72,8 +72,8 @@ def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
     with pytest.raises(UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"):
         enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     enter(ledger, of_ward("ward-2", 2, "ab", "n"))
-    record_threshold(
-        ledger, {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+    record_revision(
+        ledger, "threshold", {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
     )
     second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
 
@@ -84,7 +84,7 @@ def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(led
     for ward in ("ward-1", "ward-2"):
         enter(ledger, of_ward(ward, 1, "a"))
     change = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
-    record_threshold(ledger, change, "ward-1")
+    record_revision(ledger, "threshold", change, "ward-1")
     enter(ledger, of_ward("ward-1", 2, "a", "n"))
     enter(ledger, of_ward("ward-2", 2, "a"))
     history(ledger, verify=True)

@@ -7,8 +7,10 @@ from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score
 
 from screening import read_cohort, train
+from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.machines.base import class_log_odds
+from screening.machines.forests import RandomForest
 from screening.scoring.score import score
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
@@ -41,6 +43,18 @@ def test_class_log_odds_are_those_of_the_probabilities():
     np.testing.assert_allclose(found[sure], np.log(p[sure] / (1 - p[sure])), rtol=1e-6)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(class_log_odds(logs[:, :2]), logs[:, 1] - logs[:, 0])
+
+
+def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
+    """Rounding would spread them, and folds that are all but alike would seem to lie apart."""
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    y = np.digitize(x[:, 0], [-0.8, 0, 0.8])
+    forest = RandomForest(n_estimators=50).fit(x, y)
+
+    none = forest.predict_proba(x)[:, 3] == 0
+
+    assert none.sum() > 20
+    assert len(np.unique(forest.decision_function(x)[none, 3])) == 1
 
 
 @pytest.mark.parametrize("recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"])
@@ -92,3 +106,18 @@ def test_several_classes_without_a_named_one_watch_the_rare_under_a_baseline_too
 def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(tmp_path, recipe):
     with pytest.raises(UsageError, match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto"):
         model_of(tmp_path, recipe, ["A", "B"])
+
+
+def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
+    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    rng, late = np.random.default_rng(0), np.arange(600) > 420
+    shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
+    kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
+    table = pd.DataFrame({"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")})
+    table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(600), unit="D")
+
+    past = read_cohort(table, Contract(time="day"), label="kind", need_label=True)
+    model = train(past, "logistic", **QUICK)
+
+    assert (kind[~late] == "B").mean() < 0.5 / 3 < (kind[~late] == "A").mean()
+    assert model.watched == list(model.facts.validation.forward.classes) == ["A"]

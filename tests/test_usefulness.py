@@ -50,8 +50,7 @@ def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
 
     assert (found.verdict, found.against) == ("yes", ())
     assert "best other method" in found.words
-    assert [each.code for each in found.known] == ["finds", "beside_best", "capacity"]
-    assert "logistic, the best of 2 other methods" in found.known[1].words
+    assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
 
 
 def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():

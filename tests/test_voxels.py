@@ -21,7 +21,7 @@ from screening.cohort.neighbourhood import on_grid, steps
 from screening.documents.stored import run_in
 from screening.documents.voxels import Slice, Volume, Voxels
 from screening.page import draw_run
-from screening.page.voxels import has_pictures
+from screening.page.night import has_pictures
 from screening.page.worklist import worklist
 from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 

@@ -25,7 +25,7 @@ def init(
     It holds every key, explained, and the role, type, range (`seen`) and categories of every column; what was
     guessed is said. The table is read with it before it is written.
     """
-    from screening.cohort.reading import starter_contract
+    from screening.cohort.starter import starter_contract
     from screening.storage.publishing import write_whole
 
     if out.exists():
@@ -53,14 +53,16 @@ def check(
     from screening.contract.contract import Contract
     from screening.documents.stored import model_in
     from screening.documents.tables import of
-    from screening.gates.drift import gates_of
+    from screening.gates.drift import Gates
     from screening.storage.serialization import read_document
 
     gates = None
     if model is not None and contract is None:
         document = read_document(model, "model")
         asked = Contract.from_dict(of(dict, document["contract"]))
-        gates = gates_of(model_in(document).training.profile, asked)
+        # A de-identified model has no profile.
+        past = model_in(document).training.profile
+        gates = Gates(past, asked) if past else None
     elif contract is not None and model is None:
         asked = Contract.load(contract)
     else:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from screening.cli.console import ATTENTION, agreement, in_a_row, tell
-from screening.cli.options import AsJson, LedgerHere, Series, SeriesAsked, names_from, series_from
+from screening.cli.options import AsJson, LedgerHere, PageFile, Series, SeriesAsked, names_from, series_from
 from screening.documents.series import EACH
 from screening.errors import UsageError
 
@@ -26,7 +26,7 @@ def history(
         str | None,
         typer.Option(metavar="Y", help="With --series: compare with this shadow's model, or another series."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
+    out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell the story of the nights: workload, predictive value, misses, drift."""

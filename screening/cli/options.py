@@ -39,6 +39,14 @@ Templates = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
 ]
 
+Jobs = Annotated[int, typer.Option(help="Threads; -1 for one a core.")]
+Night = Annotated[
+    str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
+ModelAnew = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")]
+PageFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")]
+
 Publish = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html."),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,11 +16,15 @@ from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences
 from screening.cli.options import (
     AsJson,
     Cluster,
+    Jobs,
     LedgerMaybe,
     Mode,
+    Night,
+    PageFile,
     Publish,
     Query,
     ReadBy,
+    RunFolder,
     Series,
     Source,
     Table,
@@ -48,9 +52,7 @@ def score(
     label: Annotated[
         str | None, typer.Option(help="Column of true labels, to evaluate; never written.")
     ] = None,
-    date: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
-    ] = None,
+    date: Night = None,
     require_signature: Annotated[
         Path | None,
         typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
@@ -75,7 +77,7 @@ def score(
     mode: Mode = None,
     group: ReadBy = None,
     templates: Templates = None,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: Jobs = -1,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -154,9 +156,7 @@ def _opened(ledger: str) -> AbstractContextManager[Ledger]:
 
 def run(
     site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site's series (docs/nightly.md).")],
-    date: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
-    ] = None,
+    date: Night = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this series; may be repeated.")
     ] = None,
@@ -221,7 +221,7 @@ def run(
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
+    run: RunFolder,
     case: Annotated[str, typer.Argument(metavar="ID", help="Id of a row, or of a group: its highest row.")],
     model: Annotated[
         Path | None,
@@ -230,7 +230,7 @@ def explain(
     cohort: Annotated[str | None, typer.Option(help="With --model: the table of the run.")] = None,
     table: Table = None,
     query: Query = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")] = None,
+    out: PageFile = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -282,7 +282,7 @@ class Form(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")],
+    run: RunFolder,
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
@@ -370,10 +370,9 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run, comparison or validation directory again."""
-    from screening.documents.stored import model_in, run_in, validation_in
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
-    from screening.page.external_validation import render_validation
+    from screening.page.page import render_validation
     from screening.storage.publishing import write_whole
     from screening.storage.serialization import as_stored, read_document
 
@@ -398,17 +397,11 @@ def report(
         document, risk = _copy(directory, document, de_identify)
     with as_stored(directory / f"{kind}.json"):
         page = draws[kind](document, templates).encode()
-        told: dict[str, object] = {"report": str(target)}
-        if kind != "comparison":
-            attention = (
-                run_in(document).attention
-                if kind == "run"
-                else validation_in(document).attention
-                if kind == "validation"
-                else model_in(document).attention
-            )
-            reasons = [each.to_dict() for each in attention]
-            told["attention"] = reasons if as_json else sentences(reasons)
+    told: dict[str, object] = {"report": str(target)}
+    # Of a type that drawing has checked; a comparison has none.
+    reasons = cast(list[dict[str, object]], document.get("attention", []))
+    if kind != "comparison":
+        told["attention"] = reasons if as_json else sentences(reasons)
     write_whole(target, page)
     tell(told | risk, as_json)
 

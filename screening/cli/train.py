@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.ledger.database import Ledger
     from screening.recipes.recipe import Recipe
     from screening.storage.model import Model
 
@@ -66,7 +65,7 @@ def train(
     repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
@@ -212,7 +211,7 @@ def compare(
     repeats: options.Repeats = None,
     max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -319,7 +318,7 @@ def validate(
 
 def threshold(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    model: options.ModelAnew,
     reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
     min_sensitivity: options.MinSensitivity = None,
     max_flag_rate: options.MaxFlagRate = None,
@@ -345,27 +344,18 @@ def threshold(
     rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
-    from screening.ledger import record_threshold
     from screening.training.revising import change_of, rechoose
 
-    def enter(book: Ledger, before: Model, after: Model, whose: str | None) -> None:
-        record_threshold(book, change_of(before, after), whose)
+    def revise(before: Model) -> Model:
+        return rechoose(before, rule, reason, watched)
 
-    after = _revised(
-        model,
-        lambda before: rechoose(before, rule, reason, watched),
-        enter,
-        ledger,
-        series,
-        signer,
-        templates,
-    )
+    after = _revised(model, revise, "threshold", change_of, ledger, series, signer, templates)
     told = {"model": str(model), "id": after.id} | points_of(after)
     tell(told | attention_of(after, as_json), as_json)
 
 
 def approve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")],
+    model: options.ModelAnew,
     by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
     reason: Annotated[
         str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
@@ -384,16 +374,12 @@ def approve(
 
     import datetime
 
-    from screening.ledger import record_approval
     from screening.training import revising
 
     def revise(before: Model) -> Model:
         return revising.approve(before, by, datetime.date.today(), reason)
 
-    def enter(book: Ledger, before: Model, after: Model, whose: str | None) -> None:
-        record_approval(book, revising.approval_of(before, after), whose)
-
-    after = _revised(model, revise, enter, ledger, series, signer, templates)
+    after = _revised(model, revise, "approve", revising.approval_of, ledger, series, signer, templates)
     told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
     tell(told | attention_of(after, as_json), as_json)
 
@@ -401,16 +387,17 @@ def approve(
 def _revised(
     model: Path,
     revise: Callable[[Model], Model],
-    enter: Callable[[Ledger, Model, Model, str | None], None],
+    action: str,
+    change: Callable[[Model, Model], dict[str, object]],
     ledger: str | None,
     series: str | None,
     signer: Ed25519PrivateKey | None,
     templates: Path | None,
 ) -> Model:
-    """Write MODEL anew as `revise` makes it; where a ledger is named, `enter` it there first."""
+    """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
     from functools import partial
 
-    from screening.ledger import open_ledger
+    from screening.ledger import open_ledger, record_revision
     from screening.page import render_model
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
@@ -427,7 +414,7 @@ def _revised(
             # A change that failed to appear is known then, never the reverse.
             whose = options.series_from(series) or before.contract.series
             with open_ledger(ledger, make=True) as book:
-                enter(book, before, after, whose)
+                record_revision(book, action, change(before, after), whose)
     return after
 
 
@@ -448,7 +435,7 @@ def retrain(
     review_by: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Day on which to review it; else in two years.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for one a core.")] = -1,
+    jobs: options.Jobs = -1,
     memory: options.Memory = None,
     sign: options.Sign = None,
     templates: Templates = None,

@@ -29,11 +29,12 @@ NOT = (
 )
 WELL = (
     "normal normale normaux normales healthy well negative neg alive live lived living survived survival "
-    "survivor survivors benign control controls ctrl ctl hc unaffected uninfected undetected asymptomatic "
-    "afebrile seronegative inactive uncomplicated stable cured recovered censored gesund negativ lebend lebt "
-    "lebendig uberlebt gutartig kontrolle kontrollen unauffallig geheilt genesen stabil sain saine negatif "
-    "vivant vivante benin benigne temoin temoins controle gueri guerie stable sano sana negativo negativa "
-    "vivo viva benigno benigna curado curada controllo sopravvissuto guarito guarita saudavel gezond levend"
+    "surv survivor survivors benign norm control controls ctrl ctl ctr hc unaffected uninfected "
+    "undetected asymptomatic afebrile seronegative inactive uncomplicated stable cured recovered censored "
+    "gesund negativ lebend lebt lebendig uberlebt gutartig kontrolle kontrollen unauffallig geheilt "
+    "genesen stabil sain saine negatif vivant vivante benin benigne temoin temoins controle gueri guerie "
+    "stable sano sana negativo negativa vivo viva benigno benigna curado curada controllo sopravvissuto "
+    "guarito guarita saudavel gezond levend"
 )
 LETTERS = re.compile(r"[^\W\d_]+")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
+from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
 from screening.cohort.role_inference import (
     FEW_VALUES,
     INDEX_NAME,
@@ -27,7 +28,6 @@ from screening.cohort.role_inference import (
 )
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.contract.stems import counts_rows, sizes_of_stems, stems_of, usual
 from screening.documents.reason import Reason
 from screening.errors import UsageError
 from screening.sources.readers import Source
@@ -97,18 +97,6 @@ class Sign:
         if not self.column or self.kind == "first_row_only":
             return f"{self.seen} {self.remedy}"
         return f"{self.seen} '{self.column}' was therefore made the group, the patient of a row; review"
-
-
-def proposed(signs: Sequence[Sign], contract: Contract, given: Contract) -> dict[str, str | bool | list[str]]:
-    """Roles for a starter contract by the surest sign, beside those given; none where no column tells."""
-    sign = next((sign for sign in signs if sign.column and not contract.group), None)
-    if sign is None or sign.column is None:
-        return {}
-    if sign.kind == "first_row_only":
-        return {"drop": [*given.drop, sign.column]}
-    if sign.kind == "stem":
-        return {"group": sign.column, "group_stem": True, "id": contract.id or sign.column}
-    return {"group": sign.column}
 
 
 def refuse_dependent(found: Sequence[Sign]) -> None:
@@ -319,7 +307,7 @@ def _stems(table: _Table) -> Iterator[Sign]:
         if not sizes:
             continue
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
-        counted = usual(names.tolist(), sizes)
+        counted = few_rows_each(names.tolist(), sizes)
         sure = multiple >= 1.5 or counts_rows(names.tolist())
         if counted or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)

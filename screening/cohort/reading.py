@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.dependence import dependence, proposed
 from screening.cohort.neighbourhood import with_neighbourhood
 from screening.cohort.role_inference import inferred
 from screening.cohort.stream import BATCH_ROWS, CohortStream, GroupStream
@@ -38,7 +37,7 @@ def read_cohort(
     label : str, optional
         Column that says who was a case; like all roles it goes before the contract's.
     positive : str or sequence of str, optional
-        Label values to find.
+        Label values to find, each a class of its own; "A+B" joins A and B into one.
     id : str, optional
         Column that names a row.
     group : str, optional
@@ -122,27 +121,6 @@ def check_cohort(
     except CohortError as error:
         return error.violations, []
     return [], stream.notes
-
-
-def starter_contract(
-    source: Readable, *, label: str | None = None, positive: str | Sequence[str] | None = None,
-    id: str | None = None, group: str | None = None, drop: str | Sequence[str] = (),
-) -> tuple[Contract, list[str]]:  # fmt: skip
-    """A starter contract for a table, for a person to review, and notes on what was guessed.
-
-    Unlike the inference of `read_cohort` it guesses roles, the patient of several rows among them, lists
-    categories and ranges (`seen`: 1st to 99th percentile), and declares missing-value codes and censoring it
-    meets, so that the table reads with it.
-    """
-    given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
-    files, given = opened(source, given)
-    contract, notes = inferred(files, given, starter=True)
-    signs = dependence(files, contract)
-    if roles := proposed(signs, contract, given):
-        contract, notes = inferred(files, given.with_roles(**roles), starter=True)
-    # What cannot be read with it is said now, with place and remedy, and not by the next command.
-    CohortStream(files, contract).check()
-    return contract, [*files.notes, *notes, *(sign.note for sign in signs)]
 
 
 def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:

@@ -10,12 +10,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from screening.cohort.code_prefixes import CODE, MANY_VALUES
-from screening.cohort.duplicates import hashed
-from screening.cohort.id_hash import PLACE_NAMES
+from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.contract.stems import sizes_of_stems
 from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.number_formats import truths
@@ -43,25 +41,13 @@ MEASURED = re.compile(r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,
 # More texts than this beside numbers are no way to say "missing".
 MOST_ODD = 50
 BATCH_ROWS = 65536
-LABELS = (
-    "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
-    "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
-    "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
-)  # fmt: skip
-MOST_CLASSES = 20
 # A column of fewer values tells arms, sites or sexes apart, and no patients.
 FEW_VALUES = 10
 # Alone, or as the first word before "id" or "no".
 PEOPLE = frozenset(("patient", "pat", "subject", "person", "proband"))
 GROUPS = frozenset(("group", "mrn", "pid", "patientid", "patientennummer", "subjectid"))
-TIMES = (
-    "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
-    "aufnahmedatum", "fecha", "data",
-)  # fmt: skip
 # How a date is called in compound words too: Aufnahmedatum, birthdate.
 DATED = re.compile(r".*(date|datum)|fecha|data|admission|admitted|aufnahme")
-# A date that is named otherwise is the row's if it is the only one, and not one of these.
-OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 # The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
 KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
 WHOSE = frozenset((
@@ -90,22 +76,19 @@ WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Contract, list[str]]:
     """Complete `given` (roles only) with features inferred from the whole table.
 
-    `starter`: also guess roles, list categories and ranges, and declare the missing-value codes that occur.
+    `starter`: also list categories and ranges, and declare the missing-value codes that occur.
     The notes say what was inferred, by column
     name and without values. Raises CohortError: columns of a role are absent,
     files have different columns, or no feature is left.
     """
-    _refuse_mixed(source, given)
-    summaries = _summaries(source, given)
+    summaries = summaries_of(source, given)
     rows = max((summary.rows for summary in summaries.values()), default=0)
     if summaries and not rows:
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
     notes: list[str] = []
     given = with_stems(source, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
-    voxels = starter or bool(given.group)
-    roles = _coordinates(summaries, given, notes) if voxels else given
-    roles = guessed_roles(source, summaries, roles, notes) if starter else roles
+    roles = with_coordinates(summaries, given, notes) if given.group else given
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
     used.update(roles.display)
     features: dict[str, dict[str, object]] = {}
@@ -179,7 +162,9 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
         raise CohortError(faults)
 
 
-def _summaries(source: Source, given: Contract) -> dict[str, ColumnSummary]:
+def summaries_of(source: Source, given: Contract) -> dict[str, ColumnSummary]:
+    """What each column holds but the label and what is dropped; CohortError where files or roles misfit."""
+    _refuse_mixed(source, given)
     columns = [
         name for name in source.files[0].header if name and name not in given.drop and name != given.label
     ]
@@ -247,7 +232,7 @@ def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
         seldom_twice = len(summary.texts) > summary.present / 2
         return (few or not names_rows(name)) and not seldom_twice and not _measured(summary.odd_texts)
-    *_, last = [word for word in _words(name) if not word.isdigit()] or [""]
+    *_, last = [word for word in words_of(name) if not word.isdigit()] or [""]
     return few and summary.whole and (names_rows(name) or last in CODED)
 
 
@@ -295,7 +280,7 @@ def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, ob
     return feature
 
 
-def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
+def with_coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
     """Columns x, y and z as voxel coordinates, where no other role was given them."""
     taken = {given.id, given.group, given.label, given.time, *given.subgroup, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}
@@ -310,7 +295,7 @@ def _coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: li
 
 def names_rows(column: str) -> bool:
     """Whether a column is called as ids are."""
-    words = _words(column)
+    words = words_of(column)
     if not words:
         return False
     numbered = words[0] in WHOSE and words[-1] in NUMBERED
@@ -319,7 +304,7 @@ def names_rows(column: str) -> bool:
 
 def names_people(column: str) -> bool:
     """Whether a column is called as what several rows of one patient share."""
-    words = _words(column)
+    words = words_of(column)
     if len(words) == 1:
         return words[0] in PEOPLE | GROUPS
     return bool(words) and words[0] in PEOPLE and words[-1] in NUMBERED | KEYS
@@ -332,90 +317,21 @@ def names_somebody(column: str) -> bool:
 
 def names_a_place(column: str) -> bool:
     """Whether a column is called as beds, rooms and wards are, which one patient leaves to the next."""
-    return bool(PLACES & {*_words(column)})
+    return bool(PLACES & {*words_of(column)})
 
 
 def names_a_date(column: str) -> bool:
     """Whether a column is called as dates are."""
-    words = _words(column)
+    words = words_of(column)
     return bool(words) and DATED.fullmatch(words[-1]) is not None
 
 
-def _words(column: str) -> list[str]:
+def words_of(column: str) -> list[str]:
+    """The words of a column's name, in small letters."""
     return [word.lower() for word in WORDS.findall(column)]
 
 
-def guessed_roles(
-    source: Source, summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]
-) -> Contract:
-    """Roles by obvious column names, where none was given."""
-    # Voxels may well be of two patients.
-    fewest = 1 if given.coordinates else FEW_VALUES
-    taken = {given.id, given.group, given.label, given.time, *given.coordinates, *given.drop}
-    free = {name.lower(): name for name in summaries if name not in taken}
-    found: dict[str, str | None] = {}
-    if not given.label:
-        named = (name for name in LABELS if name in free and _few(summaries[free[name]]))
-        label = next(named, None)
-        found["label"] = free.pop(label) if label else None
-    for lower, name in list(free.items()):
-        summary = summaries[name]
-        if not names_somebody(name) or summary.present < summary.rows:
-            continue
-        role = (
-            "id"
-            if _all_differ(source, name)
-            else "group"
-            if names_people(name) and len(summary.texts) >= fewest
-            else None
-        )
-        if role and not getattr(given, role) and not found.get(role):
-            found[role] = free.pop(lower)
-    if not given.time:
-        found["time"] = _time({lower: name for lower, name in free.items() if _dated(summaries[name])})
-    notes += [f"guessed role {role}: {column}" for role, column in found.items() if column]
-    if not found.get("id") and not given.id:
-        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
-    if found["time"] and summaries[found["time"]].day_or_month_first:
-        orders = summaries[found["time"]].date_orders
-        found["date_order"] = min(orders)
-        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
-        leads = "day" if found["date_order"] == "dmy" else "month"
-        notes.append(f"column '{found['time']}': dates are read with the {leads} first{doubt}")
-    label = found.get("label")
-    if label and summaries[label].present < summaries[label].rows:
-        notes.append(
-            f"column '{label}': some rows have no label; fill them before training, or leave them out"
-        )
-    return given.with_roles(**found)
-
-
-def _time(dated: dict[str, str]) -> str | None:
-    """The row's own date: by its name, or the only one whose last word says so."""
-    named = [dated[name] for name in TIMES if name in dated]
-    ending = [
-        name
-        for name in dated.values()
-        if (words := _words(name)) and words[-1] in TIMES and not OTHER_DATES & {*words}
-    ]
-    return named[0] if named else ending[0] if len(ending) == 1 else None
-
-
-def _few(summary: ColumnSummary) -> bool:
-    return (2 <= len(summary.texts) <= MOST_CLASSES or summary.ticked) and not summary.unreadable
-
-
-def _dated(summary: ColumnSummary) -> bool:
-    return summary.rows > 0 and summary.dates == summary.rows and bool(summary.date_orders)
-
-
-def _all_differ(source: Source, name: str) -> bool:
-    parts = [hashed(words) for words in _texts_of(source, name)]
-    hashes = np.concatenate(parts) if parts else np.zeros(0)
-    return len(np.unique(hashes)) == len(hashes) > 0
-
-
-def _texts_of(source: Source, name: str) -> Iterator[np.ndarray]:
+def texts_of(source: Source, name: str) -> Iterator[np.ndarray]:
     """Blocks of a column's texts, blanks as empty ones."""
     for file in source.files:
         for block in file.blocks([name], BATCH_ROWS):
@@ -431,7 +347,7 @@ def with_stems(source: Source, given: Contract, notes: list[str]) -> Contract:
     """The contract with `group_stem` where its group names each row by a stem and a running end."""
     if not given.group or given.group_stem or given.coordinates:
         return given
-    names = [name.strip() for words in _texts_of(source, given.group) for name in words.tolist()]
+    names = [name.strip() for words in texts_of(source, given.group) for name in words.tolist()]
     sizes = sizes_of_stems(names)
     if not sizes:
         return given

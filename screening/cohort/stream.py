@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.duplicates import DuplicateIds, hashed
+from screening.cohort.ids import DuplicateIds, hashed, stems_of
 from screening.cohort.normalising import Scales, scales_of
 from screening.contract.contract import Contract
 from screening.contract.parsing import (
@@ -21,7 +21,6 @@ from screening.contract.parsing import (
     read_text,
     read_time,
 )
-from screening.contract.stems import stems_of
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.documents.tables import made
 from screening.errors import CohortError, UsageError

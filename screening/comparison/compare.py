@@ -34,9 +34,9 @@ from screening.statistics.operating_point import Rule
 from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage import finished
 from screening.storage.serialization import versions, written
-from screening.training.planning import LARGEST_WHOLE, sample_rows
+from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation import paired
-from screening.validation.folds import Study, planned
+from screening.validation.folds import Study
 from screening.validation.held_out import Progress, Resources, held_out_by
 from screening.validation.task import Task, ask, watchable
 from screening.validation.validation import Outcome, Validation, mean_curve, measured
@@ -293,10 +293,11 @@ def _study(
     """The rows, folds and rule that all methods share on one cohort."""
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
-    task = ask(cohort, tells_apart(control, cohort))
-    sample, rule, notes = sample_rows(cohort, task, rule, max_rows, seed, LARGEST_WHOLE)
-    notes += [f"{sign.seen} {sign.remedy}" for sign in signs]
-    return planned(sample, task, folds, repeats, seed, rule=rule, search=search, notes=notes)
+    study = laid(
+        cohort, control, rule, {}, folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
+        at_most=LARGEST_WHOLE,
+    )  # fmt: skip
+    return replace(study, notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in signs)])
 
 
 def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:

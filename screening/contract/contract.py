@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import math
 import tomllib
@@ -68,6 +69,9 @@ class Feature(BaseModel):
     categories : list of str, optional
         Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
         to train on; in one to score `on_unseen` decides.
+    labels : dict, optional
+        What the codes of a category mean, shown beside them; or the name of a CSV file beside the contract,
+        of two columns, code and words.
     missing : {"impute", "indicator", "refuse", "category", "no"}
         Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of
         a boolean that is ticked or left blank, no.
@@ -94,6 +98,7 @@ class Feature(BaseModel):
     seen: tuple[float, float] | None = None
     plausible: tuple[float, float] | None = None
     categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
+    labels: dict[str, str] | None = None
     missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
     missing_values: Texts = []
     censored: Literal["refuse", "limit", "half"] = "refuse"
@@ -121,6 +126,8 @@ class Feature(BaseModel):
                 raise ValueError("`categories` must name at least one text, and none twice")
             if any(text != text.strip() or not text for text in self.categories):
                 raise ValueError("`categories` must not hold empty texts or spaces at an end")
+        if self.labels is not None and self.type != "category":
+            raise ValueError('`labels` is for type "category"')
         if self.type == "ordinal" and self.categories is None:
             raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
         if self.missing == "category" and self.type != "category":
@@ -141,7 +148,16 @@ class Feature(BaseModel):
             return self.categories[min(max(round(float(value)), 0), len(self.categories) - 1)]
         if self.type == "boolean":
             return "yes" if float(value) >= 0.5 else "no"
-        return f"{float(value):.6g}" if self.type == "number" else str(value)
+        if self.type == "number":
+            return f"{float(value):.6g}"
+        return f"{value} {(self.labels or {}).get(str(value), '')}".rstrip()
+
+
+def _labels(path: Path) -> dict[str, str]:
+    """The words of each code in a CSV file of two columns; UsageError where there is none."""
+    text = read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig", errors="replace")
+    rows = csv.reader(text.splitlines())
+    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
 
 
 def _day(value: object) -> datetime.date | None:
@@ -212,7 +228,7 @@ class Contract(BaseModel):
     capacity : int, optional
         Reviews that a night has room for; more flagged than that is said at the head of the page.
     review_sample : int
-        New cases marked by lot on each night, to be judged whatever their rank (needs a ledger).
+        Size of each night's random audit of flagged cases without a verdict (needs a ledger).
     known_days : int
         How long a confirmed case is known when it is flagged again.
     verdicts_need : list of {"site", "initials"}
@@ -300,6 +316,10 @@ class Contract(BaseModel):
             raise CohortError(
                 f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line"
             ) from error
+        features = content.get("features")
+        for feature in features.values() if isinstance(features, dict) else ():
+            if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
+                feature["labels"] = _labels(path.parent / feature["labels"])
         return cls.from_dict(content, place=path.name)
 
     @classmethod

@@ -21,7 +21,14 @@ HEAD = (
     "A key behind a # is not set; remove the # to set it.",
 )
 # What stands in a starter contract for a key that is not set; a number cannot be left blank.
-EXAMPLES = {"number": "0.1", "integer": "5", "array": "[]", "string": '""', "boolean": "false"}
+EXAMPLES = {
+    "number": "0.1",
+    "integer": "5",
+    "array": "[]",
+    "object": "{}",
+    "string": '""',
+    "boolean": "false",
+}
 DAY = "2030-01-31"
 
 
@@ -88,7 +95,12 @@ def _kind(part: JsonSchemaValue) -> str:
         for key, sign in (("exclusiveMinimum", "over"), ("minimum", "from"), ("exclusiveMaximum", "under"))
         if key in part
     ]
-    word = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}
+    word = {
+        "string": "text",
+        "integer": "whole number",
+        "boolean": "`true` or `false`",
+        "object": "table of texts",
+    }
     return " ".join([word.get(part.get("type", ""), "number"), *bounds])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from screening.deidentify.k_anonymity import share, step_of, suppress_small, widened
@@ -66,35 +66,33 @@ def _operating_point(stored: Json, ranks: Ranks) -> Json:
 
 
 def _validation(stored: Json, ranks: Mapping[str, Ranks]) -> Json:
+    def of_class(key: str, shown: Callable[[Any, Ranks], object]) -> Json:
+        """What is shown of each watched class."""
+        return {name: shown(each, ranks[name]) for name, each in stored[key].items() if name in ranks}
+
     return only(
         stored, "folds repeats grouped n_rows n_positive n_groups n_machines encoded_by",
         search=only(
             stored["search"], "criterion n_candidates chosen", candidates=[], scores=[], dropped=[]
         ),
         prevalence={},
-        summary={name: only(each, f"{SIZES} prevalence {AREAS}") for name, each in stored["summary"].items()},
-        curves={
-            name: only(
-                each, f"{RATES} flag_rate ppv npv",
-                threshold=[t if t is None else ranks[name].of_threshold(t) for t in each["threshold"]],
-            )
-            for name, each in stored["curves"].items() if name in ranks
-        },
-        points={
-            name: [_point(each, ranks[name]) for each in points]
-            for name, points in stored["points"].items() if name in ranks
-        },
-        subgroups={
-            name: [_subgroup(each, ranks[name]) for each in columns]
-            for name, columns in stored["subgroups"].items()
-        },
-        predictive={
-            name: only(each, "source", **_of_rule(each, ranks[name]))
-            | {"rows": [only(row, VALUES) for row in each["rows"]]}
-            for name, each in stored["predictive"].items()
-        },
-        calibration={name: _calibration(each) for name, each in stored["calibration"].items()},
+        summary=of_class("summary", lambda each, _: only(each, f"{SIZES} prevalence {AREAS}")),
+        curves=of_class("curves", _curve),
+        points=of_class("points", lambda points, own: [_point(each, own) for each in points]),
+        subgroups=of_class("subgroups", lambda columns, own: [_subgroup(each, own) for each in columns]),
+        predictive=of_class("predictive", _predictive),
+        calibration=of_class("calibration", lambda each, _: _calibration(each)),
     )  # fmt: skip
+
+
+def _curve(stored: Json, ranks: Ranks) -> Json:
+    thresholds = [each if each is None else ranks.of_threshold(each) for each in stored["threshold"]]
+    return only(stored, f"{RATES} flag_rate ppv npv", threshold=thresholds)
+
+
+def _predictive(stored: Json, ranks: Ranks) -> Json:
+    rows = [only(row, VALUES) for row in stored["rows"]]
+    return only(stored, "source", rows=rows, **_of_rule(stored, ranks))
 
 
 def of_five(rows: list[Json]) -> list[Json]:

@@ -44,6 +44,7 @@ CLOSER = 0.15
 
 def of_model(model: ModelDocument) -> list[Reason]:
     """Reasons to distrust a model, as whoever trained it should know them."""
+    gates = list(_model_gates(model))
     leaks = [
         Reason(
             "leak", f"Look at {leak.said}{'' if leak.said.endswith('?') else '.'}", leak.column, leak.figure,
@@ -51,7 +52,6 @@ def of_model(model: ModelDocument) -> list[Reason]:
         )
         for leak in model.training.leaks
     ]  # fmt: skip
-    gates = _model_gates(model)
     return [*gates, *_verdict(model, gates), *leaks]
 
 
@@ -69,19 +69,14 @@ def of_run(
     where neither its contract nor its rows do.
     """
     # What may have leaked into training is for whoever trained; the ward would read it every night.
-    gates = _model_gates(run.model)
-    found = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
-    found += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
+    gates = list(_model_gates(run.model))
+    reasons = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
+    reasons += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
-    if not recognisable and "ids_are_row_numbers" not in {each.code for each in found}:
-        found.append(
-            Reason(
-                "not_recognisable",
-                "No column names the rows, so nobody is recognised from night to night.",
-                remedy="Give the contract an id or a group.",
-            )
-        )
-    return found
+    if not recognisable and "ids_are_row_numbers" not in {each.code for each in reasons}:
+        words = "No column names the rows, so nobody is recognised from night to night."
+        reasons.append(Reason("not_recognisable", words, remedy="Give the contract an id or a group."))
+    return reasons
 
 
 def _verdict(model: ModelDocument, gates: Sequence[Reason]) -> list[Reason]:
@@ -92,63 +87,51 @@ def _verdict(model: ModelDocument, gates: Sequence[Reason]) -> list[Reason]:
     return [*worse, *unfit([*gates, *worse]), *flags_like_chance(model)]
 
 
-def _model_gates(model: ModelDocument) -> list[Reason]:
-    found = _held(model)
+def _model_gates(model: ModelDocument) -> Iterator[Reason]:
+    due = _day(model.retrain_by)
+    if due is not None:
+        # Only another training takes somebody's rows out of a model.
+        words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
+        yield Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")
     for point in model.points:
-        name, cases = point.label, point.n_positive
-        which = f" of {name}" if model.multi else ""
+        cases, which = point.n_positive, f" of {point.label}" if model.multi else ""
         if cases < FEW_CASES:
             words = f"Only {_plural(cases, 'case')}{which} to learn and validate from."
-            found.append(
-                Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
-            )
-        found += _no_use(point, name) or _too_wide(point, which)
-        area = model.validation.summary.get(name)
+            yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
+        yield from list(_no_use(point)) or _too_wide(point, which)
+        area = model.validation.summary.get(point.label)
         if area and area.auroc_low is not None and area.auroc_low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
             words += "." if area.auroc is None else f" (AUROC {area.auroc:.2f})."
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
-            found.append(Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy))
-    return found
+            yield Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy)
 
 
-def _held(model: ModelDocument) -> list[Reason]:
-    """Rows of somebody who was erased, which only another training takes out of a model."""
-    due = _day(model.retrain_by)
-    if due is None:
-        return []
-    words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
-    return [Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")]
-
-
-def _no_use(point: OperatingPointFacts, name: str) -> list[Reason]:
+def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
     """Thresholds that single nobody out, or none of those they are meant for."""
+    name, spared = point.label, point.specificity_high
     if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
-        return [Reason("flags_everything", words, remedy=remedy)]
-    spared = point.specificity_high
-    if spared is not None and spared < LEAST_SPARED:
+        yield Reason("flags_everything", words, remedy=remedy)
+    elif spared is not None and spared < LEAST_SPARED:
         words = (
             f"The threshold for {name} flags nearly every row, cases or not, so a flag singles nobody out."
         )
         remedy = "Ask for less with screen threshold, or train with columns that tell more."
-        return [Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)]
-    if point.sensitivity == 0:
+        yield Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)
+    elif point.sensitivity == 0:
         words = f"This threshold would have found none of the past cases of {name}."
-        return [
-            Reason("own_cases_not_flagged", words, None, 0.0, 0.0, "Choose another with screen threshold.")
-        ]
-    return []
+        remedy = "Choose another with screen threshold."
+        yield Reason("own_cases_not_flagged", words, None, 0.0, 0.0, remedy)
 
 
-def _too_wide(point: OperatingPointFacts, which: str) -> list[Reason]:
+def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
     low, high = point.sensitivity_low, point.sensitivity_high
-    if low is None or high is None or high - low <= WIDEST:
-        return []
-    words = f"Sensitivity{which} is hardly known: anything from {low:.0%} to {high:.0%} may be true."
-    remedy = "Train again with more cases (of more patients, where rows come in groups)."
-    return [Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)]
+    if low is not None and high is not None and high - low > WIDEST:
+        words = f"Sensitivity{which} is hardly known: anything from {low:.0%} to {high:.0%} may be true."
+        remedy = "Train again with more cases (of more patients, where rows come in groups)."
+        yield Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)
 
 
 def review_due(model: ModelDocument, trained: datetime.datetime | None = None) -> datetime.date | None:
@@ -164,34 +147,34 @@ def _learned_until(model: ModelDocument) -> datetime.date | None:
     return _day(window[1]) if window else None
 
 
-def _age(run: RunDocument, trained: datetime.datetime | None) -> list[Reason]:
+def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason]:
     """Whether the model is past its review on the night of the run."""
     night, due = _day(run.date), review_due(run.model, trained)
     if night is None or due is None or night <= due:
-        return []
+        return
     remedy = "Train it again, or review it and set review_by in the contract it is trained with."
     if _day(run.model.stated.review_by):
         words, late = f"This model was to be reviewed by {due}.", float((night - due).days)
-        return [Reason("past_review_date", words, None, late, 0.0, remedy)]
+        yield Reason("past_review_date", words, None, late, 0.0, remedy)
+        return
     last = _learned_until(run.model)
     since = last or (trained.date() if trained else night)
     years = (night - since).days / 365.25
     origin = "the last patient it learned from is of" if last else "it was trained on"
     words = f"This model is {years:.1f} years old: {origin} {since}, and nobody set a date for its review."
-    return [Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)]
+    yield Reason("past_review_date", words, None, years, OLDEST_YEARS, remedy)
 
 
-def _learned_from(run: RunDocument) -> list[Reason]:
+def _learned_from(run: RunDocument) -> Iterator[Reason]:
     """Whether the night is a table that the model has learned from and knows too well."""
     known = {file.sha256 for file in run.model.training.source.files}
     files = run.input.files
     seen = sum(file.sha256 in known for file in files)
-    if not seen:
-        return []
-    what = "this table" if seen == len(files) else f"{seen} of these {len(files)} files"
-    words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
-    remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
-    return [Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)]
+    if seen:
+        what = "this table" if seen == len(files) else f"{seen} of these {len(files)} files"
+        words = f"The model was trained on {what}: it knows these rows, so flags and figures are too good."
+        remedy = "Score other rows; what to expect of them is on the model's page, from rows held out."
+        yield Reason("trained_on_these_rows", words, None, seen, 0.0, remedy)
 
 
 def _day(value: str | None) -> datetime.date | None:
@@ -201,33 +184,30 @@ def _day(value: str | None) -> datetime.date | None:
         return None
 
 
-def _counts(run: RunDocument) -> list[Reason]:
-    counts, found = run.counts, []
+def _counts(run: RunDocument) -> Iterator[Reason]:
+    counts = run.counts
     remedy = "Do not use this page; report it with its run.json."
     if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
-        found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
+        yield Reason("counts_do_not_add_up", words, remedy=remedy)
     states = (counts.new, counts.ongoing, counts.reviewed, counts.known)
-    known = [n for n in states if n is not None]
-    if len(known) == len(states) and counts.cases != sum(known):
+    if None not in states and counts.cases != sum(n or 0 for n in states):
         words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
-        found.append(Reason("counts_do_not_add_up", words, remedy=remedy))
+        yield Reason("counts_do_not_add_up", words, remedy=remedy)
     if counts.refused > 0:
         words = f"{_plural(counts.refused, 'row')} refused and not scored."
         remedy = "Have the source correct them; the reasons are listed."
-        found.append(Reason("rows_refused", words, None, counts.refused, 0.0, remedy))
-    return found
+        yield Reason("rows_refused", words, None, counts.refused, 0.0, remedy)
 
 
-def _workload(run: RunDocument) -> list[Reason]:
-    capacity, flagged, found = run.model.stated.capacity, run.counts.flagged, []
-    reviews = run.awaited
+def _workload(run: RunDocument) -> Iterator[Reason]:
+    capacity, flagged, reviews = run.model.stated.capacity, run.counts.flagged, run.awaited
     if capacity is not None and reviews > capacity:
         one = " patients" if run.unit == "patient" else ""
         state = "wait for a review" if reviews != run.to_review else "flagged"
         words = f"{reviews:,}{one} {state}, but capacity is {_plural(capacity, 'review')} a night."
         remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
-        found.append(Reason("over_capacity", words, None, reviews, capacity, remedy))
+        yield Reason("over_capacity", words, None, reviews, capacity, remedy)
     expected = flags_expected(run.model, run.counts.scored)
     if expected and flagged and not expected[0] <= flagged <= expected[1]:
         words = (
@@ -236,18 +216,16 @@ def _workload(run: RunDocument) -> list[Reason]:
         )
         bound = expected[1] if flagged > expected[1] else expected[0]
         remedy = "Compare tonight's data with those of training before acting on the list."
-        found.append(Reason("flags_unexpected", words, None, flagged, bound, remedy))
-    return found
+        yield Reason("flags_unexpected", words, None, flagged, bound, remedy)
 
 
-def _everybody(run: RunDocument) -> list[Reason]:
+def _everybody(run: RunDocument) -> Iterator[Reason]:
     """Patients of several rows of whom each has one that is flagged, though many rows are not."""
-    n = run.to_review
-    if run.unit != "patient" or run.model.unit_of_review == "voxel" or run.unflagged.cases or n < EVERYBODY:
-        return []
-    words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
-    remedy = "Ask for less with screen threshold, or train and score one row a patient."
-    return [Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)]
+    n, voxels = run.to_review, run.model.unit_of_review == "voxel"
+    if run.unit == "patient" and not voxels and not run.unflagged.cases and n >= EVERYBODY:
+        words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
+        remedy = "Ask for less with screen threshold, or train and score one row a patient."
+        yield Reason("everybody_flagged", words, None, n, EVERYBODY, remedy)
 
 
 def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
@@ -266,20 +244,18 @@ def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     return max(0, math.floor(scored * rate - spread)), math.ceil(scored * rate + spread + above)
 
 
-def _silence(run: RunDocument, quiet: int) -> list[Reason]:
-    scored, found = run.counts.scored, []
-    check = "Check the table and the threshold."
+def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
+    scored, check = run.counts.scored, "Check the table and the threshold."
     expected = flags_expected(run.model, scored)
     least = expected[0] if expected else 1
     if scored == 0:
-        found.append(Reason("no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table."))
+        yield Reason("no_rows", "No row was scored.", None, 0.0, 1.0, "Check the table.")
     elif run.counts.flagged == 0 and least > 0:
         words = f"No row was flagged where {least:,} or more were expected." if expected else ""
-        found.append(Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check))
+        yield Reason("nobody_flagged", words or "No row was flagged.", None, 0.0, least, check)
     if quiet >= QUIET_NIGHTS and not _quiet_by_chance(run.model, scored * quiet):
         words = f"Nobody was flagged on {quiet} nights in a row."
-        found.append(Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check))
-    return found
+        yield Reason("quiet_nights", words, None, quiet, QUIET_NIGHTS, check)
 
 
 def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:

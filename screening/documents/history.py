@@ -70,10 +70,6 @@ class Estimate:
     low: float | None
     high: float | None
 
-    def below(self, promised: Estimate) -> bool:
-        """Whether it lies below a promise by more than both intervals allow."""
-        return self.high is not None and promised.low is not None and self.high < promised.low
-
 
 @document
 class SensitivityAndPpv:
@@ -85,11 +81,11 @@ class SensitivityAndPpv:
 
 @document
 class ForwardNights:
-    """The champion's nights in force, by lots and random samples that were judged.
+    """The champion's nights in force beside its validation estimate: of all flagged, who stay included.
 
-    `seen.ppv` is the share of all new cases by those that lots marked. `seen.sensitivity` sets the cases that
-    it makes of a night's flagged against those that the samples make of its unflagged. `promised` is None
-    where its rows are not the patients that the ledger counts.
+    `seen.ppv` is that of all flagged. `seen.sensitivity` sets the cases among a night's flagged against those
+    that the random audit makes of its unflagged. `promised` is None where its rows are not the patients that
+    the ledger counts. `below` names the figures that lie below it by more than chance, at whatever look.
     """
 
     model: str
@@ -98,6 +94,7 @@ class ForwardNights:
     last: str
     seen: SensitivityAndPpv
     promised: SensitivityAndPpv | None
+    below: Sequence[Literal["sensitivity", "ppv"]]
 
 
 @document
@@ -161,6 +158,11 @@ class Question:
     label: str
     positive: Sequence[str]
 
+    @property
+    def recognisable(self) -> bool:
+        """Whether an id means the same patient on another night."""
+        return bool(self.id or self.group)
+
 
 @document
 class Words:
@@ -193,18 +195,20 @@ class ShareToDate(JudgedShare):
 
 @document
 class FlaggedShare(JudgedShare):
-    """Share with the condition among all new cases of `nights`, by those that lots marked."""
+    """Share with the condition among all flagged of `nights`, a patient counting on each.
 
-    ORDER: ClassVar[tuple[str, ...]] = ("found", "judged", "drawn", "flagged", "nights")
+    By the verdicts of earlier nights and the random audit; `judged` are patients.
+    """
 
-    drawn: int
+    ORDER: ClassVar[tuple[str, ...]] = ("found", "judged", "flagged", "nights")
+
     flagged: int
     nights: int
 
 
 @document
 class Misses:
-    """Cases among the unflagged, a night, by those drawn at random from them."""
+    """Cases among the unflagged, a night, by the random audit of them."""
 
     found: int
     judged: int

@@ -257,7 +257,7 @@ class RecipeFacts:
 
 @document
 class MemberAlone(OfRule):
-    """What a member of a blend does alone for one class, on the scale of its log odds.
+    """What a member of a blend does alone for one class, on the scale of the blend.
 
     `weight` is its share of the blend, 0 to 1.
     """

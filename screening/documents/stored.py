@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from screening.documents.case import ExplainedCase
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.external_validation import ExternalValidation
@@ -13,50 +16,27 @@ from screening.documents.shape import read, schema
 from screening.documents.tables import Table
 from screening.errors import UsageError
 
+T = TypeVar("T")
+
 # What sealing adds once the page is drawn.
 UNSEALED = {"format_version": FORMAT_VERSION, "arrays_sha256": "", "validation_sha256": "", "sha256": ""}
 
 
-def model_in(stored: Table) -> ModelDocument:
-    """The model of a `model.json`, or of one that is not sealed yet."""
-    return read(ModelDocument, UNSEALED | dict(stored), "model.json")
+def _reader(declared: type[T], name: str, unsealed: Table | None = None) -> Callable[[Table], T]:
+    """The function that makes of stored JSON its type; what `unsealed` has may be missing from it."""
+    return lambda stored: read(declared, {**(unsealed or {}), **stored}, name)
 
 
-def run_model_in(stored: Table) -> RunModel:
-    """The model that a run holds."""
-    return read(RunModel, stored, "model.json")
-
-
-def run_in(stored: Table) -> RunDocument:
-    """The run of a `run.json`."""
-    return read(RunDocument, stored, "run.json")
-
-
-def source_in(stored: Table) -> SourceFacts:
-    """What a table was read from."""
-    return read(SourceFacts, stored, "the source")
-
-
-def comparison_in(stored: Table) -> ComparisonDocument:
-    """The comparison of a `comparison.json`, or of one that is not sealed yet."""
-    unsealed = {"format_version": FORMAT_VERSION, "sha256": ""}
-    return read(ComparisonDocument, unsealed | dict(stored), "comparison.json")
-
-
-def validation_in(stored: Table) -> ExternalValidation:
-    """The external validation of a `validation.json`."""
-    return read(ExternalValidation, stored, "validation.json")
-
-
-def history_in(told: Table) -> HistoryDocument:
-    """What `screening.ledger.history` tells."""
-    return read(HistoryDocument, told, "the history")
-
-
-def case_in(stored: Table) -> ExplainedCase:
-    """One row as `screen explain` tells it."""
-    return read(ExplainedCase, stored, "run.json")
-
+model_in = _reader(ModelDocument, "model.json", UNSEALED)
+run_model_in = _reader(RunModel, "model.json")
+run_in = _reader(RunDocument, "run.json")
+source_in = _reader(SourceFacts, "the source")
+comparison_in = _reader(
+    ComparisonDocument, "comparison.json", {"format_version": FORMAT_VERSION, "sha256": ""}
+)
+validation_in = _reader(ExternalValidation, "validation.json")
+history_in = _reader(HistoryDocument, "the history")
+case_in = _reader(ExplainedCase, "run.json")
 
 DOCUMENTS = {
     "model": ModelDocument,

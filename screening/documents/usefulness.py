@@ -27,16 +27,14 @@ SENTENCES: dict[Verdict, str] = {
 
 @dataclass(frozen=True)
 class Usefulness:
-    """The verdict in a word and a sentence, and what it rests on.
+    """The verdict in a word and a sentence, and what speaks against more.
 
-    `against` are the reasons for which it is not "yes"; `known` states sensitivity and workload, beside the
-    best of the other methods and against the capacity.
+    `against` are the reasons for which it is not "yes".
     """
 
     verdict: Verdict
     words: str
     against: tuple[Reason, ...]
-    known: tuple[Reason, ...]
 
 
 def usefulness_of(model: ModelDocument) -> Usefulness:
@@ -56,8 +54,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better(other):
         words = f"Yes, by the past patients, but it is not shown to be better than {other.recipe}."
-    known = (*(_finds(model, point) for point in model.points), *_beside(model, found, other), *_room(model))
-    return Usefulness(verdict, words, (*useless, *worse, *unsure), known)
+    return Usefulness(verdict, words, (*useless, *worse, *unsure))
 
 
 def best_other(found: BesideFacts | None) -> Beside | None:
@@ -96,7 +93,7 @@ def _not_compared(other: Beside | None) -> Iterator[Reason]:
         yield Reason(
             "not_compared",
             "No other method was trained on the same folds, so what a simpler one does is not known.",
-            remedy="Train with --beside svm,logistic.",
+            remedy="Train with --beside logistic,random_forest.",
         )
 
 
@@ -121,74 +118,12 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
             yield Reason("flags_like_chance", words, None, point.ppv_low, point.prevalence)
 
 
-def _finds(model: ModelDocument, point: OperatingPointFacts) -> Reason:
-    found = f"It finds {_interval(*point.sensitivity_ends)} of the cases{_which(model, point)}"
-    words = f"{found}, for {_flags(point.flag_rate)}"
-    ends = point.flag_rate_low, point.flag_rate_high
-    if None not in ends:
-        words += f" ({' to '.join(_hundred(end) for end in ends)})"
-    if point.nne is not None and point.prevalence > 0:
-        words += (
-            f": one case in {point.nne:.1f} flags, where picking by chance takes {1 / point.prevalence:.1f}"
-        )
-    return Reason("finds", f"{words}.", None, point.sensitivity)
-
-
-def _beside(model: ModelDocument, found: BesideFacts | None, other: Beside | None) -> Iterator[Reason]:
-    if found is None or other is None or other.figures is None:
-        return
-    sensitivity, specificity = (other.figures.get(name) for name in ("sensitivity", "specificity"))
-    tried = sum(each.figures is not None for each in found.beside)
-    best = "" if tried == 1 else f", the best of {tried} other methods"
-    words = f"{other.recipe}{best}, on the same folds, finds {_percent(sensitivity)}"
-    if len(model.points) == 1 and sensitivity is not None and specificity is not None:
-        words += f" for {_flags(flags_of(model.points[0], sensitivity, specificity))}"
-    gap = (other.differences or {}).get("specificity")
-    if gap is not None and gap.difference is not None and gap.low is not None and gap.high is not None:
-        points = [f"{100 * each:+.1f}".replace("-", "−") for each in (gap.difference, gap.low, gap.high)]
-        words += f"; specificity here differs by {points[0]} points (95% interval {points[1]} to {points[2]})"
-    yield Reason("beside_best", f"{words}.", None, sensitivity)
-
-
-def _room(model: ModelDocument) -> Iterator[Reason]:
-    capacity = model.stated.capacity
-    if capacity is None:
-        words = "The contract states no capacity, so whether the reviews can be done is not known."
-        yield Reason("no_capacity", words, remedy="Give the contract a capacity: reviews a night.")
-    elif model.validation.grouped:
-        words = (
-            "Capacity counts patients and flags count rows: each night's page says how far the reviews reach."
-        )
-        yield Reason("capacity", words, None, None, capacity)
-    elif len(model.points) == 1 and model.points[0].flag_rate:
-        point = model.points[0]
-        rows = [capacity / rate for rate in (point.flag_rate, point.flag_rate_high) if rate]
-        words = (
-            f"A capacity of {capacity:,} reviews a night is enough for nights of up to {rows[0]:,.0f} rows"
-        )
-        words += f", of {rows[-1]:,.0f} if flags come at the upper end of their interval."
-        yield Reason("capacity", words, None, rows[0], capacity)
-
-
 def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
     return f" of {point.label}" if model.multi else ""
 
 
-def _flags(rate: float | None) -> str:
-    return f"{_hundred(rate)} flags per 100 rows"
-
-
-def _hundred(rate: float | None) -> str:
-    return "–" if rate is None else f"{100 * rate:.1f}"
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.3g}%"
-
-
-def _interval(value: float | None, low: float | None, high: float | None) -> str:
-    known = low is not None and high is not None
-    return f"{value or 0:.0%}" + (f" ({low:.0%} to {high:.0%})" if known else "")
 
 
 def _listed(names: list[str]) -> str:

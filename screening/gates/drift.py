@@ -32,11 +32,6 @@ OUTSIDE = 0.02
 CHECK = "Check the source of the column; where the difference is meant, train again on rows like tonight's."
 
 
-def gates_of(past: Profile | None, contract: Contract) -> Gates | None:
-    """The gates of a trained model; None where a de-identified one has no profile."""
-    return None if past is None else Gates(past, contract)
-
-
 class Gates:
     """Counts a night's rows against a training profile; a `CohortStream` feeds it in its first pass.
 

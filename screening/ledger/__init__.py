@@ -4,7 +4,7 @@ from screening.ledger.beside import compare_nights
 from screening.ledger.case_states import Known, NightCases, since_last
 from screening.ledger.database import VERDICTS, Ledger, Unchained, open_ledger
 from screening.ledger.history import history
-from screening.ledger.model_registry import promote, record_approval, record_threshold, retire, scored_as
+from screening.ledger.model_registry import promote, record_revision, retire, scored_as
 from screening.ledger.nights import Published, Recorded, publish_night, published, record_night
 from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.status import Due, Pulse, pulses
@@ -29,10 +29,9 @@ __all__ = [
     "publish_night",
     "published",
     "pulses",
-    "record_approval",
     "record_night",
     "record_retraining",
-    "record_threshold",
+    "record_revision",
     "record_verdicts",
     "retire",
     "reviewable",

@@ -46,7 +46,8 @@ def append(connection: sa.Connection, recorded: str, action: str, *parts: Body) 
     row = {"number": number, "recorded": recorded, "action": action, "previous": before.digest}
     digest = digest_of(row, [each["digest"] for each in contents])
     connection.execute(AUDIT.insert().values(**row, digest=digest))
-    connection.execute(CONTENTS.insert(), rows_of(number, contents))
+    rows = [{"entry": number, "part": part, **each} for part, each in enumerate(contents)]
+    connection.execute(CONTENTS.insert(), rows)
     return Head(number, digest)
 
 
@@ -77,11 +78,6 @@ def part_of(connection: sa.Connection, entry: int, part: int = OPEN) -> dict[str
     mine = (CONTENTS.c.entry == entry) & (CONTENTS.c.part == part)
     body = connection.scalar(sa.select(CONTENTS.c.body).where(mine))
     return {} if body is None else dict(json.loads(body))
-
-
-def rows_of(entry: int, contents: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
-    """The rows of an entry's parts."""
-    return [{"entry": entry, "part": part, **each} for part, each in enumerate(contents)]
 
 
 def reason_of(text: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents.history import Flagging, JudgedShare, NightsBeside
+from screening.documents.history import Flagging, NightsBeside
 from screening.documents.series import DIGITS, shown_series
 from screening.documents.tables import number, of, table
 from screening.errors import UsageError
@@ -147,11 +147,7 @@ def _flagging(track: _Track, pairs: Sequence[tuple[_Night, _Night]], last: Mappi
         cases_per_night=mean_of(len(night.cases) for night in mine),
         waiting_per_night=mean_of(night.waiting for night in mine),
         minutes_per_night=mean_of(night.minutes for night in mine),
-        ppv=_share(flagged, last),
+        ppv=of_judged(last[name] for name in flagged & last.keys()),
         only=sum(len(night.cases - other.cases) for night, other in pairs),
-        only_ppv=_share(only, last),
+        only_ppv=of_judged(last[name] for name in only & last.keys()),
     )
-
-
-def _share(names: Collection[str], last: Mapping[str, str]) -> JudgedShare:
-    return of_judged(last[name] for name in names if name in last)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -16,15 +15,11 @@ import sqlalchemy as sa
 from screening.documents import Reason
 from screening.documents.run import Since
 from screening.ledger import audit
-from screening.ledger.database import CASES, RUNS, Ledger
+from screening.ledger.database import CASES, RUNS, WAITING, Ledger
 from screening.ledger.verdicts import HAS_IT, in_order
 
 Decided = Callable[[Mapping[str, int], int], Sequence[Reason]]
 """Why a night wants attention, given the counts of its cases and the nights in a row without one."""
-
-
-def _nothing(counts: Mapping[str, int], quiet: int) -> Sequence[Reason]:
-    return ()
 
 
 def series_by(named: str | None, question: Mapping[str, object]) -> str:
@@ -43,12 +38,10 @@ class NightCases:
     flagged: tuple[str, ...]  # Ids of flagged cases (groups where rows come in groups), each once.
     sampled: tuple[str, ...]  # Ids of those drawn at random from the rest.
     facts: Mapping[str, object]  # Figures for `screen history`; of patients only the hashes under `drift`.
-    # Whether an id means the same patient on another night. Where no column names the rows it does not.
-    recognisable: bool = True
     known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
-    draw: int = 5  # New cases to mark by lot for review, whatever their rank.
+    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
     # Decides why the night wants attention, once the ledger has told what it knows.
-    attention: Decided = _nothing
+    attention: Decided = lambda counts, quiet: ()
     named: str | None = None  # Name of the series, where somebody named it.
     shadow: bool = False  # Scored beside the champion: nothing of it is in force.
 
@@ -56,6 +49,11 @@ class NightCases:
     def series(self) -> str:
         """The key under which nights follow each other."""
         return series_by(self.named, self.question)
+
+    @property
+    def recognisable(self) -> bool:
+        """Whether an id means the same patient on another night; without a column of ids it does not."""
+        return bool(self.question.get("id") or self.question.get("group"))
 
     @property
     def model(self) -> str:
@@ -91,7 +89,8 @@ def recognise(connection: sa.Connection, night: NightCases) -> tuple[dict[str, K
     if not before:
         return {name: Known("new", 1) for name in night.flagged}, 0
     yesterday = _nights_flagged(connection, before)
-    verdicts = _last_verdicts(connection, night)
+    reviews = in_order(connection, night.series, night.night, night.flagged)
+    verdicts = {row.case_id: (row.night, row.verdict) for row in reviews}
     nights = [run.night for run in before]
     recent = str(datetime.date.fromisoformat(night.night) - datetime.timedelta(days=night.known_days))
     cases = {}
@@ -119,11 +118,11 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     return "ongoing" if stretch else "new"
 
 
-def drawn_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
-    """The new cases that lots mark, sorted; the same for the same run."""
-    new = sorted(name for name, case in cases.items() if case.state == "new")
-    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(new)])
-    return tuple(sorted(new[i] for i in rng.permutation(len(new))[:most]))
+def audit_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
+    """The random audit of the flagged: of those who wait, whatever their rank; the same for the same run."""
+    waiting = sorted(name for name, case in cases.items() if case.state in WAITING)
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(waiting)])
+    return tuple(sorted(waiting[i] for i in rng.permutation(len(waiting))[:most]))
 
 
 def role(beside: str | None) -> Any:
@@ -154,18 +153,12 @@ def quiet_nights(connection: sa.Connection, night: NightCases) -> int:
     """Nights in an unbroken row without a case, this one among them."""
     if night.flagged:
         return 0
-    before = reversed(nights_before(connection, night))
-    return 1 + len(list(takewhile(lambda run: not _cases_of(connection, run), before)))
 
+    def is_quiet(run: sa.Row[Any]) -> bool:
+        flagged = sa.select(CASES.c.entry).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
+        return connection.scalar(flagged.limit(1)) is None
 
-def _cases_of(connection: sa.Connection, run: sa.Row[Any]) -> int:
-    facts = connection.scalar(sa.select(RUNS.c.facts).where(RUNS.c.entry == run.entry))
-    return int(json.loads(str(facts))["counts"]["cases"])
-
-
-def _last_verdicts(connection: sa.Connection, night: NightCases) -> dict[str, tuple[str, str]]:
-    said = in_order(connection, night.series, night.night, night.flagged)
-    return {row.case_id: (row.night, row.verdict) for row in said}
+    return 1 + len(list(takewhile(is_quiet, reversed(nights_before(connection, night)))))
 
 
 def since_last(ledger: Ledger, night: NightCases) -> Since | None:

@@ -37,14 +37,6 @@ class _Share:
     remedy: str
 
 
-def _missing(run: NightRun) -> Counted:
-    return (run.missing.missing, run.missing.values) if run.missing else (0, 0)
-
-
-def _judged(run: NightRun) -> Counted:
-    return run.ppv.found, run.ppv.judged
-
-
 SHARES: dict[Measure, _Share] = {
     "workload": _Share(
         "of the rows read were flagged",
@@ -53,7 +45,7 @@ SHARES: dict[Measure, _Share] = {
     ),
     "yield": _Share(
         "of the cases judged had the condition",
-        _judged,
+        lambda run: (run.ppv.found, run.ppv.judged),
         "See whether other cases were judged than before, or by other people; then look at the model.",
     ),
     "refused": _Share(
@@ -63,7 +55,7 @@ SHARES: dict[Measure, _Share] = {
     ),
     "missing": _Share(
         "of the values were missing",
-        _missing,
+        lambda run: (run.missing.missing, run.missing.values) if run.missing else (0, 0),
         "Have the source look for a column that no longer arrives; each night's page lists them.",
     ),
 }
@@ -140,15 +132,9 @@ def _point(night: str, count: int, of: int, ends: Bounds) -> ControlPoint:
 def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
     assert point.share is not None and point.low is not None and point.high is not None, "it is outside"
     side, bound = ("above", point.high) if point.share > point.high else ("below", point.low)
-    words = (
-        f"On {point.night} {_percent(point.share)} {share.words}, "
-        f"{side} the control limit of {_percent(bound)}."
-    )
+    words = f"On {point.night} {100 * point.share:.3g}% {share.words}, "
+    words += f"{side} the control limit of {100 * bound:.3g}%."
     return Reason(f"{measure}_out_of_control", words, None, point.share, bound, share.remedy)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"
 
 
 RECENT_NIGHTS = 14

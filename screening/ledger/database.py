@@ -2,14 +2,14 @@
 
 `audit` is the chain: an entry holds the digest of the one before it, and vouches for its contents by salted
 digests. `contents` holds what the entries say, in parts: part 0 names no patient, part 1 does where there is
-one. A run's part 0 is key, series, night and facts, its part 1 the cases, lots, verdicts shown and hashes of
-patients; a verdict's part 0 is run, night and word, its part 1 id, site, initials and note, its part 2 the
-user who entered it and the digest of the reviewer's token, where they are known; a change of
+one. A run's part 0 is key, series, night and facts, its part 1 the cases, the random audit, verdicts shown
+and hashes of patients; a verdict's part 0 is run, night and word, its part 1 id, site, initials and note, its
+part 2 the user who entered it and the digest of the reviewer's token, where they are known; a change of
 threshold or champion has part 0 alone. A part can be written anew without one patient, or erased (salt and
 body null), by an entry `forget` or `purge` that names it (`audit.rewrite`); then the chain still holds.
 `runs`, `cases` and `verdicts` hold the same for asking; `--verify` compares them with the contents.
 Patients are named in `cases`, `verdicts` and part 1 of contents, and nowhere else; `drift.who` of a run's
-part 1 holds keyed hashes of them (`screening.cohort.id_hash.keyed_lots`, by the digest of the run's model).
+part 1 holds keyed hashes of them (`screening.cohort.ids.keyed_lots`, by the digest of the run's model).
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ VERDICTS = ("confirmed", "not", "unsure", "known")
 
 STATES = ("new", "ongoing", "reviewed", "known")
 """Of a flagged case; each is counted by itself, and together they are the cases of a night."""
+
+WAITING = ("new", "ongoing")
+"""States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
 
 
 class Unchained(ModelError):
@@ -89,7 +92,7 @@ CASES = sa.Table(
     # Null: not flagged, but drawn at random for review.
     sa.Column("state", sa.String(10), nullable=True),
     sa.Column("nights", sa.Integer, nullable=False),
-    # Flagged and new, and marked by lot for review.
+    # Flagged, without a verdict and in the night's random audit.
     sa.Column("drawn", sa.Boolean, nullable=False),
 )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.cohort.id_hash import kept_lot
+from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import listed, table, word
 from screening.errors import UsageError
@@ -103,9 +103,7 @@ class _Taking:
         def put(name: str) -> str:
             return self.stand_ins[series, name] if self.whom.named(name) else name
 
-        cases = listed(named.get("cases", []))
-
-        new = dict(named)
+        cases, new = listed(named.get("cases", [])), dict(named)
         if "cases" in named:
             new["cases"] = sorted([put(name), *rest] for name, *rest in cases)
         if "drawn" in named:
@@ -241,14 +239,9 @@ def before_age(age: str, today: datetime.date) -> str:
     number, unit = int(written[1]), written[2]
     try:
         if unit == "y":
-            return _years_before(today, number).isoformat()
+            # Most years have no 29 February; the day after it is in all of them.
+            day = today + datetime.timedelta(days=(today.month, today.day) == (2, 29))
+            return day.replace(year=day.year - number).isoformat()
         return (today - datetime.timedelta(days=number * (7 if unit == "w" else 1))).isoformat()
     except (OverflowError, ValueError):
         raise UsageError(f"--older-than {age}: no night is so old") from None
-
-
-def _years_before(day: datetime.date, years: int) -> datetime.date:
-    if (day.month, day.day) == (2, 29):
-        # Most years have no such day; the one after is in all of them.
-        day += datetime.timedelta(days=1)
-    return day.replace(year=day.year - years)

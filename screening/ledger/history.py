@@ -28,24 +28,26 @@ from screening.documents.run import Unflagged
 from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
 from screening.documents.tables import of
-from screening.ledger import audit
+from screening.ledger import audit, verifying
 from screening.ledger.audit import portions, said
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
-from screening.ledger.database import AUDIT, CASES, RUNS, Ledger
+from screening.ledger.database import AUDIT, CASES, REVIEWS, RUNS, WAITING, Ledger
 from screening.ledger.model_registry import find_series
 from screening.ledger.review_stats import (
-    Drawn,
+    Flagged,
+    Sample,
+    flagged_samples,
     forward_nights,
     mean_of,
     misses,
     of_flagged,
     of_judged,
+    pooled,
     tally,
     to_date,
+    unflagged_sample,
 )
 from screening.ledger.verdicts import in_order
-from screening.ledger.verifying import rewritten
-from screening.ledger.verifying import verify as verify_trail
 
 
 def history(
@@ -62,45 +64,42 @@ def history(
     Raises Unchained: with `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
-        head = verify_trail(connection, printed) if verify else audit.head(connection)
+        head = verifying.verify(connection, printed) if verify else audit.head(connection)
         one = None if series is None else find_series(connection, series)
         chosen = sa.select(RUNS, AUDIT.c.recorded).join(AUDIT, AUDIT.c.number == RUNS.c.entry)
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
-        lots = _lots(connection, None if one is None else [run.entry for run in runs])
-        told = _changes(connection, one, "threshold", ThresholdChange)
-        promoted = _changes(connection, one, "promote", Promotion)
-        trained = _changes(connection, one, "retrain", Retraining)
-        closed = _changes(connection, one, "retire", Retirement)
-        # Told by the entries that erased: to look for what is gone all contents would have to be read.
-        erased = sum(digest is None for digest in rewritten(connection).values())
+        changes = _changes(connection, one, "threshold", ThresholdChange)
+        promotions = _changes(connection, one, "promote", Promotion)
+        retrainings = _changes(connection, one, "retrain", Retraining)
+        retirements = _changes(connection, one, "retire", Retirement)
+        # By the entries that erased: to look for what is gone all contents would have to be read.
+        erased = sum(digest is None for digest in verifying.rewritten(connection).values())
         latest = {(run.series, run.night): run.entry for run in runs if run.published}
-        units = _units(connection, runs, latest)
+        in_force = set(latest.values())
+        flagged = _flagged(connection, one, sorted(in_force))
+        patients = _patients(connection, [run for run in runs if run.entry in in_force])
     by_run, by_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
         by_run[verdict.key].append(verdict)
         by_series[shown_series(verdict.series)].append(verdict)
     nights = [
-        _night(
-            run,
-            by_run[run.key],
-            latest.get((run.series, run.night)) == run.entry,
-            tuple(lots[run.entry]),
-            units.get(run.entry, {}),
-        )
+        _night(run, by_run[run.key], run.entry in in_force, flagged[run.entry], patients.get(run.entry, {}))
         for run in runs
     ]
     of_series = defaultdict(list)
     for night in nights:
-        of_series[night.told.series].append(night)
+        of_series[night.run.series].append(night)
     document = HistoryDocument(
-        runs=[night.told for night in nights],
-        series=[_series(name, mine, by_series[name], told, promoted) for name, mine in of_series.items()],
-        threshold_changes=told,
-        promotions=promoted,
-        retrainings=trained,
-        retirements=closed,
+        runs=[night.run for night in nights],
+        series=[
+            _series(name, mine, by_series[name], changes, promotions) for name, mine in of_series.items()
+        ],
+        threshold_changes=changes,
+        promotions=promotions,
+        retrainings=retrainings,
+        retirements=retirements,
         audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
     )
     return plain(document)
@@ -113,25 +112,28 @@ Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
 class _Night:
     """A run: what is told of it, and what is not since it speaks of patients."""
 
-    told: NightRun
-    drawn: Drawn
+    run: NightRun
+    flagged: Flagged
+    unflagged: Sample
     drift: ScoreCounts | None
-    promised: Mapping[str, object] | None
-    review_by: str | None
+    facts: Mapping[str, Any]
 
 
-def _lots(connection: sa.Connection, entries: Sequence[int] | None) -> Mapping[int, list[str]]:
-    """The cases that lots marked, by the entry of their run: of these runs, or of all."""
-    asked = sa.select(CASES.c.entry, CASES.c.case_id).where(CASES.c.drawn)
-    parts = [asked]
-    if entries is not None:
-        # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-        parts = [asked.where(CASES.c.entry.in_(some)) for some in portions(entries)]
-    marked = defaultdict(list)
-    for part in parts:
-        for row in connection.execute(part):
-            marked[row.entry].append(row.case_id)
-    return marked
+def _flagged(
+    connection: sa.Connection, series: str | None, entries: Sequence[int]
+) -> Mapping[int, list[sa.Row[Any]]]:
+    """The flagged cases of these runs that are in the random audit or were ever judged in the series."""
+    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.flagged)
+    if series is not None:
+        reviewed = reviewed.where(REVIEWS.c.series == series)
+    known = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
+    chosen = sa.select(CASES).where(CASES.c.state.is_not(None), known)
+    cases = defaultdict(list)
+    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
+    for some in portions(entries):
+        for row in connection.execute(chosen.where(CASES.c.entry.in_(some))):
+            cases[row.entry].append(row)
+    return cases
 
 
 def _changes(
@@ -146,16 +148,13 @@ def _changes(
     return [read(declared, each, "the ledger's trail") for each in told]
 
 
-def _units(
-    connection: sa.Connection, runs: Sequence[sa.Row[Any]], latest: Mapping[tuple[str, str], int]
-) -> dict[int, dict[str, object]]:
+def _patients(connection: sa.Connection, runs: Sequence[sa.Row[Any]]) -> dict[int, dict[str, object]]:
     """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
-    recent: defaultdict[str, list[int]] = defaultdict(list)
+    of_series = defaultdict(list)
     for run in runs:
-        if latest.get((run.series, run.night)) == run.entry:
-            recent[run.series].append(run.entry)
-    last = [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]]
-    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in last}
+        of_series[run.series].append(run.entry)
+    recent = [entry for entries in of_series.values() for entry in entries[-RECENT_NIGHTS:]]
+    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in recent}
     return {entry: of(dict, part.get("drift", {})) for entry, part in parts.items()}
 
 
@@ -163,13 +162,15 @@ def _night(
     run: sa.Row[Any],
     reviews: list[sa.Row[Any]],
     in_force: bool,
-    lots: tuple[str, ...],
-    units: Mapping[str, object],
+    flagged: Sequence[sa.Row[Any]],
+    patients: Mapping[str, object],
 ) -> _Night:
     facts = json.loads(run.facts)
     rows, counts = facts["rows"], facts["counts"]
-    drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | units)
-    told = NightRun(
+    waiting, minutes = sum(counts[state] for state in WAITING), facts["minutes_per_review"]
+    drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | patients)
+    words = [one.verdict for one in reviews if one.flagged]
+    night = NightRun(
         night=run.night,
         run_id=facts["run_id"],
         revision=run.revision,
@@ -185,22 +186,25 @@ def _night(
         **rows,
         **counts,
         flag_rate=rows["flagged"] / rows["scored"] if rows["scored"] else None,
-        minutes=_times(counts["new"] + counts["ongoing"], facts["minutes_per_review"]),
+        minutes=None if minutes is None else waiting * minutes,
         capacity=facts["capacity"],
-        verdicts=tally(one.verdict for one in reviews if one.flagged),
-        ppv=of_judged(one.verdict for one in reviews if one.flagged),
+        verdicts=tally(words),
+        ppv=of_judged(words),
         sample=tally(one.verdict for one in reviews if not one.flagged),
         unflagged=Unflagged(cases=facts["unflagged"]["cases"]),
         missing=MissingValues(**facts["missing"]) if facts.get("missing") else None,
         drift=drift and replace(drift, who=(), cell=()),
         attention=reasons_in(facts["attention"]),
     )
-    lotted = Drawn(run.night, counts["new"], lots)
-    return _Night(told, lotted, drift, facts.get("promised"), facts.get("review_by"))
-
-
-def _times(count: float, minutes: float | None) -> float | None:
-    return None if minutes is None else count * minutes
+    states = {case.case_id: case.state for case in flagged}
+    audit_names = [case.case_id for case in flagged if case.drawn]
+    return _Night(
+        night,
+        Flagged(run.night, counts["cases"], waiting, states, audit_names),
+        unflagged_sample(run.night, night.unflagged.cases, reviews, night.question.recognisable),
+        drift,
+        facts,
+    )
 
 
 def _series(
@@ -210,33 +214,33 @@ def _series(
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
 ) -> SeriesFacts:
-    in_force = [night for night in nights if night.told.in_force]
-    used = [night.told for night in in_force]
+    in_force = [night for night in nights if night.run.in_force]
+    runs, last = [night.run for night in in_force], in_force[-1] if in_force else None
+    question = nights[0].run.question
     # A patient flagged on five nights is one patient: counted by the last word on them.
     cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
-    latest = [night.drift for night in in_force if night.told.model == used[-1].model]
-    mine = [each for each in promotions if each.series == name]
-    drawn = [night.drawn for night in in_force]
-    forward = forward_nights(used, drawn, verdicts, in_force[-1].promised if in_force else None)
+    recent = [night.drift for night in in_force if last and night.run.model == last.run.model]
+    flagged = flagged_samples([night.flagged for night in in_force], verdicts, question.recognisable)
+    unflagged = [night.unflagged for night in in_force]
     return SeriesFacts(
         series=name,
-        title=used[-1].title if used else None,
-        question=nights[0].told.question,
-        nights=len(used),
-        first=used[0].night if used else None,
-        last=used[-1].night if used else None,
+        title=last.run.title if last else None,
+        question=question,
+        nights=len(runs),
+        first=runs[0].night if runs else None,
+        last=last.run.night if last else None,
         ppv=of_judged(cases.values()),
-        ppv_flagged=of_flagged(drawn, verdicts),
+        ppv_flagged=of_flagged(pooled(flagged)),
         verdicts=tally(cases.values()),
-        ppv_to_date=list(to_date([run.night for run in used], verdicts)),
+        ppv_to_date=list(to_date([run.night for run in runs], verdicts)),
         workload=Workload(
-            cases_per_night=mean_of([run.cases for run in used]),
-            waiting_per_night=mean_of([run.new + run.ongoing for run in used]),
-            minutes_per_night=mean_of([run.minutes for run in used]),
+            cases_per_night=mean_of(run.cases for run in runs),
+            waiting_per_night=mean_of(run.new + run.ongoing for run in runs),
+            minutes_per_night=mean_of(run.minutes for run in runs),
         ),
-        misses=misses(used),
-        drift=drift_over(latest[-RECENT_NIGHTS:]),
-        control=control_charts(used, changes, mine),
-        forward=forward,
-        review_by=in_force[-1].review_by if in_force else None,
+        misses=misses(pooled(unflagged)),
+        drift=drift_over(recent[-RECENT_NIGHTS:]),
+        control=control_charts(runs, changes, [each for each in promotions if each.series == name]),
+        forward=forward_nights(runs, flagged, unflagged, last.facts.get("promised") if last else None),
+        review_by=last.facts.get("review_by") if last else None,
     )

@@ -26,23 +26,25 @@ def begin(connection: sa.Connection, series: str, model: str, entry: int) -> Non
         connection.execute(SERIES.insert().values(series=series, champion=model, since=entry))
 
 
-def refuse_other(connection: sa.Connection, series: str, model: str) -> None:
-    """Refuse a model that took the champion's place behind the trail's back."""
+def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str) -> None:
+    """Refuse a model that is not the champion (UsageError), with what to do about it."""
     known = champion(connection, series)
-    if known not in (None, model):
+    if known != model:
+        scored = "no model yet" if known is None else f"model {known[:12]}"
         raise UsageError(
-            f"series {shown_series(series)} is scored with model {known[:12]}, and this is {model[:12]}: "
-            "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
-            "with --ledger records a change of threshold, --force scores this one night with it"
+            f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: {remedy}"
         )
 
 
-def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str | None = None) -> Head:
-    """Enter a change of operating points; the same change twice in a row is one, and no change is none.
+def record_revision(
+    ledger: Ledger, action: str, change: Mapping[str, object], series: str | None = None
+) -> Head:
+    """Enter that a model was written anew; it is champion from now on wherever the one before was.
 
-    The model with the new points is champion from now on wherever the one with the old points was.
+    The same twice in a row is one entry, and a model that stayed as it was none.
 
-    `change`: digests of the model before and after, classes with their thresholds and rules, and the reason.
+    `action`: "threshold" or "approve".
+    `change`: digests of the model before and after, and what was changed, by whom or why; no patient in it.
     `series`: only there.
     """
     with ledger.writing() as connection:
@@ -50,24 +52,12 @@ def record_threshold(ledger: Ledger, change: Mapping[str, object], series: str |
             return audit.head(connection)
         said = dict(change) | ({} if series is None else {"series": series})
         last = connection.execute(
-            sa.select(AUDIT).where(AUDIT.c.action == "threshold").order_by(AUDIT.c.number.desc()).limit(1)
+            sa.select(AUDIT).where(AUDIT.c.action == action).order_by(AUDIT.c.number.desc()).limit(1)
         ).first()
         if last is not None and audit.plain(audit.part_of(connection, last.number)) == audit.plain(said):
             return Head(last.number, last.digest)
-        entry = audit.append(connection, ledger.clock(), "threshold", said)
+        entry = audit.append(connection, ledger.clock(), action, said)
         follow(connection, said, entry.number)
-        return entry
-
-
-def record_approval(ledger: Ledger, approval: Mapping[str, object], series: str | None = None) -> Head:
-    """Enter who approved a model; the approved one is champion wherever the draft was.
-
-    `approval`: digests of the model before and after, who, the day and the reason. `series`: only there.
-    """
-    with ledger.writing() as connection:
-        whole = dict(approval) | ({} if series is None else {"series": series})
-        entry = audit.append(connection, ledger.clock(), "approve", whole)
-        follow(connection, whole, entry.number)
         return entry
 
 

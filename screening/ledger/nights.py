@@ -7,6 +7,7 @@ several runs of a night the one recorded last is in force, and the others are ke
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from screening.documents.tables import listed, of, table
 from screening.errors import UsageError
 from screening.ledger import audit, model_registry
 from screening.ledger.audit import Head
-from screening.ledger.case_states import Known, NightCases, drawn_of, in_force, quiet_nights, recognise, role
+from screening.ledger.case_states import Known, NightCases, audit_of, in_force, quiet_nights, recognise, role
 from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
 
 
@@ -32,10 +33,7 @@ class Recorded:
     cases: dict[str, Known]
     # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     counts: dict[str, int]
-    first_time: bool  # False where the ledger had this very run already.
-    # Nights in an unbroken row on which nobody was flagged, tonight among them; 0 if somebody was.
-    quiet: int = 0
-    drawn: tuple[str, ...] = ()  # New cases marked by lot for review, so that those judged stand for all.
+    drawn: tuple[str, ...] = ()  # Cases of the random audit, so that those judged stand for all flagged.
     attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
 
 
@@ -51,15 +49,11 @@ def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> R
     with ledger.writing() as connection:
         again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
         known = connection.execute(again).first()
-        if known is not None and known.published and not force:
-            return _found(connection, night, known)
-        if not force:
+        if not force and (known is None or not known.published):
             _refuse_second(connection, night)
         if known is not None and not force:
-            return _found(connection, night, known)
-        cases, resolved = recognise(connection, night)
-        quiet = quiet_nights(connection, night)
-        return _entered(connection, ledger.clock(), night, cases, resolved, quiet)
+            return _found(connection, known)
+        return _entered(connection, ledger.clock(), night)
 
 
 def publish_night(ledger: Ledger, key: str, revision: int) -> None:
@@ -72,52 +66,61 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
             model_registry.begin(connection, run.series, run.model, run.entry)
 
 
+OTHER_MODEL = (
+    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
+    "with --ledger records a change of threshold, --force scores this one night with it"
+)
+
+
 def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
-    name = shown_series(night.series)
-    if not night.shadow:
-        model_registry.refuse_other(connection, night.series, night.model)
+    if not night.shadow and model_registry.champion(connection, night.series) is not None:
+        model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
     for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
         if run.key != night.key:
             raise UsageError(
-                f"series {name} has another table for the night of {night.night}, run {run.key[:12]}; "
-                "another ward needs a --series of its own, a corrected table --force, which keeps the old"
+                f"series {shown_series(night.series)} has another table for the night of {night.night}, run "
+                f"{run.key[:12]}; another ward needs a --series of its own, a corrected table --force, which "
+                "keeps the old"
             )
 
 
-def _entered(
-    connection: sa.Connection,
-    recorded: str,
-    night: NightCases,
-    cases: dict[str, Known],
-    resolved: int,
-    quiet: int,
-) -> Recorded:
-    counts = _counts(cases, resolved)
-    rows: dict[str, tuple[str | None, int]] = {
-        name: (case.state, case.nights) for name, case in cases.items()
-    }
-    rows |= {name: (None, 0) for name in night.sampled}
-    shown = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
-    drawn = drawn_of(cases, night.key, night.draw)
-    known = {"question": dict(night.question), "counts": counts, "verdicts_before": shown, "quiet": quiet}
-    reasons = tuple(night.attention(counts, quiet))
-    facts, named = divided(dict(night.facts) | known | {"drawn": drawn})
-    facts |= {"attention": [reason.to_dict() for reason in reasons]}
-    revision = _next_revision(connection, night)
-    run = {"key": night.key, "revision": revision, "series": night.series, "night": night.night}
-    run |= {"model": night.model, "shadow": night.shadow}
-    listed = sorted([name, *case] for name, case in rows.items())
-    said = audit.append(connection, recorded, "run", run | {"facts": facts}, named | {"cases": listed})
-    connection.execute(
-        RUNS.insert().values(**run, entry=said.number, published=False, facts=audit.plain(facts))
+def _entered(connection: sa.Connection, recorded: str, night: NightCases) -> Recorded:
+    cases, resolved = recognise(connection, night)
+    states = Counter(case.state for case in cases.values())
+    counts = {"cases": len(cases)} | {name: states[name] for name in STATES} | {"resolved": resolved}
+    reasons = tuple(night.attention(counts, quiet_nights(connection, night)))
+    drawn = audit_of(cases, night.key, night.draw)
+    verdicts = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
+    facts, named = divided(
+        {
+            **night.facts,
+            "question": dict(night.question),
+            "counts": counts,
+            "attention": [reason.to_dict() for reason in reasons],
+            "verdicts_before": verdicts,
+            "drawn": drawn,
+        }
     )
-    held = [
-        {"entry": said.number, "case_id": name, "state": state, "nights": nights, "drawn": name in drawn}
-        for name, (state, nights) in rows.items()
-    ]
-    if held:
-        connection.execute(CASES.insert(), held)
-    return Recorded(revision, said, cases, counts, True, quiet, drawn, reasons)
+    revision = _next_revision(connection, night)
+    run = {
+        "key": night.key, "revision": revision, "series": night.series, "night": night.night,
+        "model": night.model, "shadow": night.shadow,
+    }  # fmt: skip
+    rows: list[tuple[str, str | None, int]] = [(name, None, 0) for name in night.sampled]
+    rows += [(name, case.state, case.nights) for name, case in cases.items()]
+    entry = audit.append(
+        connection, recorded, "run", run | {"facts": facts}, named | {"cases": sorted(map(list, rows))}
+    )
+    connection.execute(
+        RUNS.insert().values(**run, entry=entry.number, published=False, facts=audit.plain(facts))
+    )
+    if rows:
+        values = (
+            {"entry": entry.number, "case_id": name, "state": state, "nights": nights, "drawn": name in drawn}
+            for name, state, nights in rows
+        )
+        connection.execute(CASES.insert(), list(values))
+    return Recorded(revision, entry, cases, counts, drawn, reasons)
 
 
 def _next_revision(connection: sa.Connection, night: NightCases) -> int:
@@ -127,25 +130,19 @@ def _next_revision(connection: sa.Connection, night: NightCases) -> int:
     return 1 + (connection.scalar(both) or 0)
 
 
-def _found(connection: sa.Connection, night: NightCases, run: sa.Row[Any]) -> Recorded:
+def _found(connection: sa.Connection, run: sa.Row[Any]) -> Recorded:
     digest = connection.scalar(sa.select(AUDIT.c.digest).where(AUDIT.c.number == run.entry))
     facts, named = json.loads(run.facts), audit.part_of(connection, run.entry, audit.PATIENTS)
-    before = of(dict, named.get("verdicts_before", {}))
-    shown = {name: (night_, word) for name, (night_, word) in before.items()}
-    chosen = (CASES.c.entry == run.entry) & CASES.c.state.is_not(None)
-    cases = {
-        row.case_id: Known(row.state, row.nights, shown.get(row.case_id))
-        for row in connection.execute(sa.select(CASES).where(chosen))
-    }
     # Of an erased night the names are gone.
-    counts, quiet, drawn = facts["counts"], facts["quiet"], tuple(listed(named.get("drawn", [])))
-    reasons = tuple(reasons_in(facts["attention"]))
-    return Recorded(run.revision, Head(run.entry, str(digest)), cases, counts, False, quiet, drawn, reasons)
-
-
-def _counts(cases: Mapping[str, Known], resolved: int) -> dict[str, int]:
-    states = [case.state for case in cases.values()]
-    return {"cases": len(cases)} | {name: states.count(name) for name in STATES} | {"resolved": resolved}
+    before = of(dict, named.get("verdicts_before", {}))
+    verdicts = {name: (when, word) for name, (when, word) in before.items()}
+    flagged = sa.select(CASES).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
+    cases = {
+        row.case_id: Known(row.state, row.nights, verdicts.get(row.case_id))
+        for row in connection.execute(flagged)
+    }
+    drawn, reasons = tuple(listed(named.get("drawn", []))), tuple(reasons_in(facts["attention"]))
+    return Recorded(run.revision, Head(run.entry, str(digest)), cases, facts["counts"], drawn, reasons)
 
 
 OF_PATIENTS = ("drawn", "verdicts_before")
@@ -153,7 +150,7 @@ OF_DRIFT = ("who", "cell")
 
 
 def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    """Facts without patients, and the rest: lots, verdicts shown, and the hashes under `drift`."""
+    """Facts without patients, and the rest: random audit, verdicts shown, and the hashes under `drift`."""
     told = {name: value for name, value in facts.items() if name not in OF_PATIENTS}
     named = {name: facts[name] for name in OF_PATIENTS if name in facts}
     if told.get("drift") is not None:

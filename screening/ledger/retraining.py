@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents.series import shown_series
-from screening.errors import UsageError
 from screening.ledger import audit
 from screening.ledger.audit import Head
 from screening.ledger.database import RUNS, Ledger
-from screening.ledger.model_registry import champion, find_series
+from screening.ledger.model_registry import find_series, refuse_other
 from screening.ledger.verdicts import in_order
+
+GIVE_CHAMPION = "give the directory of the champion"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
     """
     with ledger.reading() as connection:
         found = find_series(connection, series)
-        _refuse_other(connection, found, model)
+        refuse_other(connection, found, model, GIVE_CHAMPION)
         last = {said.case_id: said for said in in_order(connection, found)}
         # Every table of a series is some kilobytes of facts: only those of judged nights are read.
         keys = sorted({said.key for said in last.values()})
@@ -69,15 +69,5 @@ def record_retraining(
     """
     said = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
-        _refuse_other(connection, series, before)
+        refuse_other(connection, series, before, GIVE_CHAMPION)
         return audit.append(connection, ledger.clock(), "retrain", said)
-
-
-def _refuse_other(connection: sa.Connection, series: str, model: str) -> None:
-    known = champion(connection, series)
-    if known != model:
-        scored = "no model yet" if known is None else f"model {known[:12]}"
-        raise UsageError(
-            f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: "
-            "give the directory of the champion"
-        )

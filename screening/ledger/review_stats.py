@@ -1,16 +1,16 @@
-"""What reviews found of those judged and of all flagged, by lots; and what the page had promised."""
+"""What reviews found: of those judged, all flagged and the unflagged, beside the validation estimate."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import hypot
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
+from scipy.special import ndtri
 
 from screening.documents.history import (
     Estimate,
@@ -24,17 +24,9 @@ from screening.documents.history import (
     Words,
 )
 from screening.documents.shape import read
+from screening.ledger.database import WAITING
 from screening.ledger.verdicts import HAS_IT
-from screening.statistics.intervals import ratio_interval, wilson
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The cases of a night that lots marked for review."""
-
-    night: str
-    among: int  # New cases of the night, that the lots were over.
-    names: tuple[str, ...]
+from screening.statistics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:
@@ -65,6 +57,13 @@ def _of_counts(counted: Mapping[str, int]) -> JudgedShare:
     return JudgedShare(found=found, judged=judged, value=found / judged, low=low, high=high)
 
 
+@lru_cache(maxsize=4096)
+def _ends(found: float, judged: float) -> tuple[float, float]:
+    """The interval; most nights of a history have the counts of another."""
+    low, high = wilson(found, judged)
+    return float(low), float(high)
+
+
 def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
@@ -84,120 +83,181 @@ def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[
         yield ShareToDate(night=night, **vars(_of_counts(counted)))
 
 
-def of_flagged(nights: Sequence[Drawn], verdicts: Sequence[sa.Row[Any]]) -> FlaggedShare:
-    """Share with the condition among all new cases, judged or not, by those that lots marked for review.
+@dataclass(frozen=True)
+class Flagged:
+    """The flagged cases of a night in force; by name those in the random audit and those ever judged."""
 
-    Reviewers who read from the top meet the condition more often than it is among all flagged, so only the
-    marked cases count: each stands for as many new cases of its night as there were to one marked (weights
-    are the inverse of the chance to be marked; Hajek 1971). A night counts when each of its marked cases has
-    a verdict; the first one since says what the case was.
+    night: str
+    cases: int
+    waiting: int  # New or ongoing when they were scored: the random audit is drawn from these.
+    states: Mapping[str, str]
+    audit: Sequence[str]
 
-    `nights`: those in force. `verdicts`: of the same series, in order of time.
+
+@dataclass(frozen=True)
+class Sample:
+    """Judged cases that stand for all cases of some nights, each for as many as it was drawn from."""
+
+    nights: int = 0
+    size: int = 0  # Cases of these nights, a patient counting on each.
+    rows: Sequence[tuple[str, float, bool]] = ()  # Patient, weight, and whether the condition is there.
+
+    def share(self, every_look: bool = False) -> Estimate:
+        """The share with the condition; the nights of a patient are one unit. See `weighted_share`."""
+        if not self.rows:
+            return Estimate(value=None, low=None, high=None)
+        patients, weights, ill = zip(*self.rows, strict=True)
+        share, low, high = weighted_share(ill, weights, patients, every_look=every_look)
+        return Estimate(value=share, low=low, high=high)
+
+    def per_night(self, every_look: bool = False) -> tuple[float, float, float] | None:
+        """How many have the condition a night, with its interval; None where nobody was judged."""
+        share = self.share(every_look)
+        if share.value is None or share.low is None or share.high is None:
+            return None
+        cases = self.size / self.nights
+        return share.value * cases, share.low * cases, share.high * cases
+
+
+def pooled(samples: Collection[Sample]) -> Sample:
+    """The samples of several nights as one."""
+    nights, size = sum(one.nights for one in samples), sum(one.size for one in samples)
+    return Sample(nights, size, [row for one in samples for row in one.rows])
+
+
+def flagged_samples(
+    nights: Sequence[Flagged], verdicts: Sequence[sa.Row[Any]], recognisable: bool
+) -> list[Sample]:
+    """What stands for all flagged of each night, those who stay included; empty where nothing does.
+
+    A verdict holds for the unbroken row of nights it was given in, the last in it for all of them. Whoever
+    had one when the night was scored ("reviewed", "known") counts by it. The others wait, and those of the
+    random audit stand for them, each for as many as there were to one judged; all of them, where all were
+    judged. A night on whose own page the audit was not judged whole is left out: by preference or by length
+    of stay some are judged sooner than others.
+
+    `nights`: in force, in order. `verdicts`: of the same series, in order of time.
+    `recognisable`: whether an id means the same patient on another night.
     """
-    by_case: dict[str, list[tuple[str, str]]] = {}
-    for one in verdicts:
-        if one.flagged:
-            by_case.setdefault(one.case_id, []).append((one.night, one.verdict))
-    sizes, numbers, positives, drawn = [], [], [], 0
-    for night in nights:
-        words = [_word_since(by_case.get(name, []), night.night) for name in night.names]
-        judged = [word for word in words if word not in (None, "unsure")]
-        if None in words or not judged:
-            continue
-        drawn += len(words)
-        sizes.append(night.among)
-        numbers.append(len(judged))
-        positives.append(sum(word in HAS_IT for word in judged))
-    share = weighted(sizes, positives, numbers)
+    rows: dict[tuple[str, str], int] = {}
+    before = ""
+    for at, night in enumerate(nights):
+        for name in night.states:
+            rows[night.night, name] = rows.get((before, name), at)
+        before = night.night if recognisable else ""
+    answered = {(one.night, one.case_id) for one in verdicts}
+    words = {
+        (rows[one.night, one.case_id], one.case_id): one.verdict
+        for one in verdicts
+        if one.verdict != "unsure" and (one.night, one.case_id) in rows
+    }
+
+    def sample(night: Flagged) -> Sample:
+        word = {name: words.get((rows[night.night, name], name)) for name in night.states}
+        waiting = [name for name, state in night.states.items() if state in WAITING]
+        audit = [name for name in waiting if (night.night, name) in answered]
+        if len(audit) < night.waiting:
+            audit = [name for name in night.audit if (night.night, name) in answered]
+            if len(audit) < len(night.audit):
+                return Sample()
+        judged = [name for name in audit if word[name]]
+        if night.waiting and not judged:
+            return Sample()
+        settled = [(name, state) for name, state in night.states.items() if state not in WAITING]
+        # Known from an earlier row, it has the condition as far as anybody knows.
+        flags = [(name, 1.0, (word[name] or state) in HAS_IT) for name, state in settled]
+        for name in judged:
+            patient = name if recognisable else f"{night.night} {name}"
+            flags.append((patient, night.waiting / len(judged), word[name] in HAS_IT))
+        return Sample(1, night.cases, flags)
+
+    return [sample(night) for night in nights]
+
+
+def unflagged_sample(night: str, cases: int, verdicts: Sequence[sa.Row[Any]], recognisable: bool) -> Sample:
+    """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
+    judged = [one for one in verdicts if not one.flagged and one.verdict != "unsure"]
+    weight = cases / max(len(judged), 1)
+    rows = [
+        (one.case_id if recognisable else f"{night} {one.case_id}", weight, one.verdict in HAS_IT)
+        for one in judged
+    ]
+    return Sample(1, cases, rows) if judged else Sample()
+
+
+def of_flagged(flagged: Sample) -> FlaggedShare:
+    """Share with the condition among all flagged of the nights that count, patients counting on each."""
+    share = flagged.share()
     return FlaggedShare(
-        found=sum(positives), judged=sum(numbers), drawn=drawn, flagged=sum(sizes), nights=len(sizes),
-        value=share.value, low=share.low, high=share.high,
+        found=len({patient for patient, _, ill in flagged.rows if ill}),
+        judged=len({patient for patient, *_ in flagged.rows}),
+        flagged=flagged.size, nights=flagged.nights, value=share.value, low=share.low, high=share.high,
     )  # fmt: skip
 
 
-def _word_since(said: Sequence[tuple[str, str]], night: str) -> str | None:
-    at = bisect_left(said, (night, ""))
-    return said[at][1] if at < len(said) else None
-
-
-def misses(runs: Sequence[NightRun]) -> Misses:
-    """Cases among the unflagged of the nights whose random sample was reviewed, by the share in the sample.
-
-    Every night's sample stands for that night's unflagged, be they many or few. A patient unflagged on
-    several nights counts on each.
-    """
-    drawn = [run for run in runs if run.sample.judged]
-    positives, numbers = [run.sample.found for run in drawn], [run.sample.judged for run in drawn]
-    sizes = [run.unflagged.cases for run in drawn]
-    share, a_night = weighted(sizes, positives, numbers), sum(sizes) / max(len(drawn), 1)
-    value, low, high = (
-        None if end is None else end * a_night for end in (share.value, share.low, share.high)
-    )
+def misses(unflagged: Sample) -> Misses:
+    """Cases among the unflagged, a night: every night's audit stands for that night's unflagged."""
+    value, low, high = unflagged.per_night() or (None, None, None)
     return Misses(
-        found=sum(positives), judged=sum(numbers), unflagged=sum(sizes), nights=len(drawn),
-        per_night=value, per_night_low=low, per_night_high=high,
+        found=sum(ill for *_, ill in unflagged.rows), judged=len(unflagged.rows), unflagged=unflagged.size,
+        nights=unflagged.nights, per_night=value, per_night_low=low, per_night_high=high,
     )  # fmt: skip
-
-
-def weighted(sizes: Sequence[int], positives: Sequence[int], numbers: Sequence[int]) -> Estimate:
-    """A share in whole nights from simple random samples of each, with a 95 % interval.
-
-    The interval is Wilson's at the size of a simple sample that would tell as much (Kish 1965), with
-    Student's quantile at that size: a few cases that stand for many tell less than their share shows.
-
-    `sizes`, `positives`, `numbers`, shape (n_nights,): those the sample stands for, those of the sample with
-    the condition, and the sample.
-    """
-    size, k, n = (np.asarray(each, float) for each in (sizes, positives, numbers))
-    if not size.sum():
-        return Estimate(value=None, low=None, high=None)
-    value = float((size * k / n).sum() / size.sum())
-    worth = float(size.sum() ** 2 / (np.square(size) / n).sum())
-    low, high = wilson(value * worth, worth, freedom=max(worth - 1, 1))
-    return Estimate(value=value, low=float(low), high=float(high))
-
-
-@lru_cache(maxsize=4096)
-def _ends(found: float, judged: float) -> tuple[float, float]:
-    """The interval; most nights of a history have the counts of another."""
-    low, high = wilson(found, judged)
-    return float(low), float(high)
 
 
 def forward_nights(
     used: Sequence[NightRun],
-    drawn: Sequence[Drawn],
-    verdicts: Sequence[sa.Row[Any]],
+    flagged: Sequence[Sample],
+    unflagged: Sequence[Sample],
     promised: Mapping[str, object] | None,
 ) -> ForwardNights | None:
-    """Sensitivity and predictive value on the last model's nights, from lots and samples that were judged.
+    """Sensitivity and predictive value on the last model's nights, beside what its validation estimated.
 
-    `used`: nights in force as the history tells them, in order; `drawn` has the lots of each. `promised`: as
+    `used`: nights in force, in order; `flagged` and `unflagged` have what stands for each. `promised`: as
     the last night's facts have it.
     """
     if not used:
         return None
     model = used[-1].model
     mine = [at for at, run in enumerate(used) if run.model == model]
-    nights = [used[at] for at in mine]
-    whole = of_flagged([drawn[at] for at in mine], verdicts)
-    ppv = Estimate(value=whole.value, low=whole.low, high=whole.high)
-    flagged = sum(run.cases for run in nights) / len(nights)
+    samples = pooled([flagged[at] for at in mine]), pooled([unflagged[at] for at in mine])
+    seen, always = _seen(*samples), _seen(*samples, every_look=True)
+    stated = None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts")
     return ForwardNights(
         model=model,
-        nights=len(nights),
-        first=nights[0].night,
-        last=nights[-1].night,
-        seen=SensitivityAndPpv(sensitivity=_sensitivity(ppv, flagged, misses(nights)), ppv=ppv),
-        promised=None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts"),
+        nights=len(mine),
+        first=used[mine[0]].night,
+        last=used[mine[-1]].night,
+        seen=seen,
+        promised=stated,
+        below=[
+            name
+            for name in ("sensitivity", "ppv")
+            if stated and _below(getattr(always, name), getattr(stated, name))
+        ],
     )
 
 
-def _sensitivity(ppv: Estimate, flagged: float, missed: Misses) -> Estimate:
-    """Found a night, of found and missed: those flagged have the condition as often as the new among them."""
-    lost = [end for end in (missed.per_night, missed.per_night_low, missed.per_night_high) if end is not None]
-    found = [end * flagged for end in (ppv.value, ppv.low, ppv.high) if end is not None]
-    if len(lost) < 3 or len(found) < 3 or not found[0]:
-        return Estimate(value=None, low=None, high=None)
-    low, high = ratio_interval((lost[0], lost[1], lost[2]), (found[0], found[1], found[2]))
-    return Estimate(value=1 / (1 + lost[0] / found[0]), low=1 / (1 + high), high=1 / (1 + low))
+def _seen(flagged: Sample, unflagged: Sample, every_look: bool = False) -> SensitivityAndPpv:
+    """Of the flagged, and of those with the condition that the flagged and the unflagged of a night make."""
+    found, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
+    sensitivity = Estimate(value=None, low=None, high=None)
+    if found and missed and found[0]:
+        low, high = ratio_interval(missed, found)
+        sensitivity = Estimate(value=1 / (1 + missed[0] / found[0]), low=1 / (1 + high), high=1 / (1 + low))
+    return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(every_look))
+
+
+WIDER = float(ndtri(0.5 + EVERY_LOOK / 2) / ndtri(0.5 + LEVEL / 2))
+"""How much wider an interval of 98 % is than one of 95."""
+
+
+def _below(seen: Estimate, promised: Estimate) -> bool:
+    """Whether the nights lie below the validation estimate by more than chance, at whatever look.
+
+    The interval of the difference by MOVER (Zou and Donner 2008), `seen` with the ends for every look: either
+    of the two figures is said to be below in at most 2.5 of 100 histories where it is not, looked at daily.
+    """
+    if seen.value is None or seen.high is None or promised.value is None or promised.low is None:
+        return False
+    reach = hypot(WIDER * (promised.value - promised.low), seen.high - seen.value)
+    return promised.value - seen.value > reach

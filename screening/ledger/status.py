@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,40 +174,37 @@ def _waits(night: str, due: Due) -> str:
     return f"; the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
 
 
-Figure = Callable[[Pulse], float | None]
+HELP = {
+    "screening_fine": "1 where the night that is due came.",
+    "screening_attention_reasons": "Reasons why that night wants a look.",
+    "screening_night_timestamp_seconds": "Midnight (UTC) of the last night in force.",
+    "screening_came_timestamp_seconds": "When that night came.",
+    "screening_review_timestamp_seconds": "Midnight (UTC) of the day of its model's review.",
+    "screening_rows_scored": "Rows scored in that night.",
+    "screening_rows_flagged": "Rows flagged in that night.",
+    "screening_cases": "Flagged cases of that night.",
+    "screening_cases_new": "Cases that were not flagged on the night before.",
+}
 
 
-def _count(name: str) -> Figure:
-    return lambda pulse: None if pulse.counts is None else pulse.counts.get(name)
+def _figures(pulse: Pulse) -> dict[str, float | None]:
+    """What `HELP` names, of one series; None is not known."""
+    counts = pulse.counts or {}
+    return {
+        "screening_fine": float(pulse.fine),
+        "screening_attention_reasons": len(pulse.attention),
+        "screening_night_timestamp_seconds": _seconds(pulse.night, "T00:00:00+00:00"),
+        "screening_came_timestamp_seconds": _seconds(pulse.came),
+        "screening_review_timestamp_seconds": _seconds(pulse.review_by, "T00:00:00+00:00"),
+        "screening_rows_scored": counts.get("scored"),
+        "screening_rows_flagged": counts.get("flagged"),
+        "screening_cases": counts.get("cases"),
+        "screening_cases_new": counts.get("new"),
+    }
 
 
-def _seconds(text: str | None) -> float | None:
-    return None if text is None else datetime.datetime.fromisoformat(text).timestamp()
-
-
-def _midnight(day: str | None) -> float | None:
-    return None if day is None else _seconds(f"{day}T00:00:00+00:00")
-
-
-FIGURES: tuple[tuple[str, str, Figure], ...] = (
-    ("screening_fine", "1 where the night that is due came.", lambda pulse: float(pulse.fine)),
-    ("screening_attention_reasons", "Reasons why that night wants a look.", lambda p: len(p.attention)),
-    (
-        "screening_night_timestamp_seconds",
-        "Midnight (UTC) of the last night in force.",
-        lambda p: _midnight(p.night),
-    ),
-    ("screening_came_timestamp_seconds", "When that night came.", lambda pulse: _seconds(pulse.came)),
-    (
-        "screening_review_timestamp_seconds",
-        "Midnight (UTC) of the day of its model's review.",
-        lambda p: _midnight(p.review_by),
-    ),
-    ("screening_rows_scored", "Rows scored in that night.", _count("scored")),
-    ("screening_rows_flagged", "Rows flagged in that night.", _count("flagged")),
-    ("screening_cases", "Flagged cases of that night.", _count("cases")),
-    ("screening_cases_new", "Cases that were not flagged on the night before.", _count("new")),
-)
+def _seconds(text: str | None, time: str = "") -> float | None:
+    return None if text is None else datetime.datetime.fromisoformat(text + time).timestamp()
 
 
 def exposition(pulses: Sequence[Pulse]) -> str:
@@ -215,8 +212,9 @@ def exposition(pulses: Sequence[Pulse]) -> str:
     known = [pulse for pulse in pulses if pulse.series is not None]
     lines = _head("screening_ledger_readable", "1 where the ledger was read and holds a series.")
     lines.append(f"screening_ledger_readable {float(bool(known) or any(each.fine for each in pulses)):g}")
-    for name, words, figure in FIGURES:
-        values = [(pulse.series, value) for pulse in known if (value := figure(pulse)) is not None]
+    figures = [(pulse.series, _figures(pulse)) for pulse in known]
+    for name, words in HELP.items():
+        values = [(series, value) for series, of_it in figures if (value := of_it[name]) is not None]
         lines += _head(name, words) if values else []
         lines += [f'{name}{{series="{_escaped(series)}"}} {value:.17g}' for series, value in values]
     return "\n".join(lines) + "\n"

@@ -81,13 +81,10 @@ def _reviews(
     connection: sa.Connection, parts: Sequence[sa.RowMapping]
 ) -> dict[tuple[str, str], sa.RowMapping]:
     """The last verdicts on the runs that these contents speak of, by run and case."""
-    keys = sorted({str(_said(part).get("key")) for part in parts if part["part"] == audit.OPEN})
+    bodies = (json.loads(part["body"] or "{}") for part in parts if part["part"] == audit.OPEN)
+    keys = sorted({str(body.get("key")) for body in bodies})
     chosen = sa.select(REVIEWS).where(REVIEWS.c.key.in_(keys))
     return {(row["key"], row["case_id"]): row for row in connection.execute(chosen).mappings()}
-
-
-def _said(part: sa.RowMapping) -> dict[str, object]:
-    return {} if part["body"] is None else dict(json.loads(part["body"]))
 
 
 def _is_whole(entry: _Entry) -> bool:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from screening.errors import ModelError
 from screening.kernels.jit import njit
 from screening.kernels.threads import run_in_threads
-from screening.machines.base import Classifier, as_array, check_whole, class_log_odds
+from screening.machines.base import Classifier, as_array, check_whole
 
 # No tree that learned from patients comes near; a forged chain of millions of nodes would take as many steps.
 DEEPEST = 1000
@@ -273,8 +273,10 @@ class _Forest(TreesClassifier):
         """
         shares = self.predict_proba(X)
         n_trees, n_classes = self.trees_.n_trees, shares.shape[1]
-        logs = np.log((n_trees * shares + 0.5) / (n_trees + 0.5 * n_classes))
-        return class_log_odds(logs)
+        total = n_trees + 0.5 * n_classes
+        own, rest = n_trees * shares + 0.5, n_trees * (1 - shares) + 0.5 * (n_classes - 1)
+        odds = np.log(own / total) - np.log(rest / total)
+        return odds[:, 1] if n_classes == 2 else odds
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         super().restore(state)

@@ -22,7 +22,7 @@ from screening.errors import ModelError, ScreenError
 from screening.ledger import Ledger, Published, open_ledger, published
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
-from screening.page.overview import render_overview
+from screening.page.page import render_overview
 from screening.parallel import opened
 from screening.sources.opening import digests
 from screening.storage.publishing import hold

@@ -106,17 +106,18 @@ class Label:
 class Axes:
     """A chart: two scales, and what lies on them. The template writes down what stands here.
 
-    `name` is unique on the page: it prefixes the ids that tie the picture to its text alternative, which is
-    `title` and `description`. `x` and `y` are the ranges of values on the axes.
+    `name` is unique on the page: it prefixes the ids that tie the picture to its text alternative. That is
+    written by the template, or is `title` and `description` where a chart's data decide on the words. `x` and
+    `y` are the ranges of values on the axes.
     """
 
     name: str
-    title: str
-    description: str
     x: tuple[float, float]
     y: tuple[float, float]
     x_label: str
     y_label: str
+    title: str = ""
+    description: str = ""
     width: int = 660
     height: int = 340
     margins: tuple[int, int, int, int] = (24, 96, 46, 56)
@@ -127,7 +128,6 @@ class Axes:
     marks: list[Mark] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     top: tuple[str, list[Tick]] | None = None
-    caption: str = ""
 
     def __post_init__(self) -> None:
         above, right, below, left = self.margins

@@ -100,14 +100,14 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
     """The curves of these methods on one axis, each in a kind of line of its own."""
     axes = Axes(
         f"roc-{number}",
-        "Sensitivity against 1 − specificity of the methods",
-        "; ".join(
-            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
-        ),
         (0, 1),
         (0, 1),
         "1 − specificity",
         "sensitivity",
+        "Sensitivity against 1 − specificity of the methods",
+        "; ".join(
+            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
+        ),
         width=470,
         height=440,
         margins=(14, 14, 46, 56),
@@ -129,12 +129,12 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
     reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
-        f"{words}: difference from the control",
-        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
         (-100 * reach, 100 * reach),
         (0, len(found)),
         "points better than the control",
         "",
+        f"{words}: difference from the control",
+        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
         width=660,
         height=66 + 24 * len(found),
         margins=(10, 150, 46, 190),
@@ -162,13 +162,13 @@ def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], 
     cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"),
-        f"Mean ranks by {words}",
-        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
-        f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
         (1, max(rows, 2)),
         (0, rows + 0.6 * len(cliques) + 2),
         "mean rank (1 is best)",
         "",
+        f"Mean ranks by {words}",
+        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
+        f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
         width=660,
         height=104 + 22 * rows + 13 * len(cliques),
         margins=(14, 60, 46, 190),

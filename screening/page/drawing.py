@@ -25,8 +25,8 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
+from screening.page.night import drawn_size, pictured
 from screening.page.values import value_text
-from screening.page.voxels import drawn_size, pictured
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""

@@ -11,7 +11,6 @@ from screening.documents.history import (
     ControlChart,
     DriftOver,
     Estimate,
-    FlaggedShare,
     ForwardNights,
     HistoryDocument,
     JudgedShare,
@@ -37,16 +36,9 @@ def render_history(told: Mapping[str, object], templates: Path | None = None) ->
         "history.html.j2",
         {
             "banner": {"title": "The nights so far", "kind": "from the ledger", "date": ""},
-            "facts": [
-                ("Runs", shown.count(len(found.runs))),
-                ("Audit trail", shown.plural(trail.entries, "entry", "entries")),
-                ("Its head", shown.text(trail.head)),
-                ("Followed from its start", "yes, unbroken" if trail.verified else "not this time"),
-            ],
+            "history": found,
             "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
-            "changes": found.threshold_changes,
-            "models": model_rows(found),
-            "models_of": models_of,
+            "models": model_changes(found),
         },
         templates=templates,
         styles=("report.css", "stacked.css", "history.css"),
@@ -56,15 +48,14 @@ def render_history(told: Mapping[str, object], templates: Path | None = None) ->
 
 def sentences(series: SeriesFacts) -> list[str]:
     """Return in plain words what the nights of one question add up to."""
-    work = series.workload
-    minutes = work.minutes_per_night
+    figures = [
+        f"{term} {_with_interval(value, ends)}: {words}" for term, value, ends, words in _figures(series)
+    ]
+    return [*figures, *_remarks(series)]
+
+
+def _remarks(series: SeriesFacts) -> list[str]:
     return [
-        f"{shown.plural(series.nights, 'night')}, {shown.name(series.first)} to {shown.name(series.last)}: "
-        f"{shown.ratio(work.cases_per_night)} flagged a night, {shown.ratio(work.waiting_per_night)} of them "
-        "not judged before" + ("" if minutes is None else f", about {shown.count(minutes)} minutes"),
-        _of_those_judged(series.ppv),
-        _of_all_flagged(series.ppv_flagged),
-        _missed(series.misses),
         *(_forward_words(series.forward) if series.forward else []),
         *_control_words(series.control),
         *(_drift_words(series.drift) if series.drift else []),
@@ -72,56 +63,71 @@ def sentences(series: SeriesFacts) -> list[str]:
     ]
 
 
-def _of_those_judged(ppv: JudgedShare) -> str:
-    if not ppv.judged:
-        return "no flagged case has been judged yet"
-    return (
-        f"{_with_interval(ppv)} of those judged had the condition ({shown.count(ppv.found)} of "
-        f"{shown.count(ppv.judged)}); reviewers chose them, so that is not the share of all flagged"
-    )
-
-
-def _of_all_flagged(whole: FlaggedShare) -> str:
-    if not whole.judged:
-        return (
-            "what share of all new cases had the condition is unknown: on no night were all cases that "
-            "lots marked judged"
+def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
+    """Each with its value, its 95 % interval and what it rests on."""
+    judged, flagged, misses, work = series.ppv, series.ppv_flagged, series.misses, series.workload
+    waiting = f"{shown.ratio(work.waiting_per_night)} of them without a verdict"
+    if work.minutes_per_night is not None:
+        waiting += f", about {shown.count(work.minutes_per_night)} minutes"
+    chosen, audited, missed = "unknown: no flagged case has been judged", NOT_AUDITED, NOT_AUDITED
+    if judged.judged:
+        chosen = (
+            f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
         )
-    return (
-        f"{_with_interval(whole)} of all {shown.count(whole.flagged)} new cases of "
-        f"{shown.plural(whole.nights, 'night')} had the condition, by the {shown.count(whole.judged)} that "
-        "lots marked and reviewers judged"
-    )
+    if flagged.judged:
+        nights = f"{shown.plural(flagged.flagged, 'flag')} of {shown.plural(flagged.nights, 'night')}"
+        patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"
+        audited = f"{nights}, a patient who stays counting on each; {patients}"
+    ends = ""
+    if misses.judged:
+        missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
+        ends = f"{shown.ratio(misses.per_night_low)}–{shown.ratio(misses.per_night_high)}"
+    return [
+        (
+            "Nights",
+            shown.count(series.nights),
+            "",
+            f"{shown.name(series.first)} to {shown.name(series.last)}",
+        ),
+        ("Flagged per night", shown.ratio(work.cases_per_night), "", waiting),
+        ("PPV of those judged", *_share(judged), chosen),
+        ("PPV of all flagged", *_share(flagged), audited),
+        ("Estimated missed cases per night", shown.ratio(misses.per_night), ends, missed),
+    ]
 
 
-def _missed(misses: Misses) -> str:
-    if not misses.judged:
-        return "none of those drawn at random from the unflagged has been judged: misses are unknown"
-    ends = f"{shown.ratio(misses.per_night_low)} to {shown.ratio(misses.per_night_high)}"
-    return (
-        f"about {shown.ratio(misses.per_night)} missed a night (95% interval {ends}): "
-        f"{shown.count(misses.found)} of {shown.count(misses.judged)} drawn at random from the "
-        "unflagged had the condition"
-    )
+NOT_AUDITED = "unknown: no night's random audit has been judged"
 
 
-def _forward_words(found: ForwardNights) -> list[str]:
-    """What the champion's nights showed beside what its page promised; nothing before they show anything."""
-    kinds = {
-        "of those with the condition were flagged": (found.seen.sensitivity, "sensitivity"),
-        "of the new cases had it": (found.seen.ppv, "ppv"),
-    }
-    said = []
-    for words, (seen, name) in kinds.items():
+def _of_judged(share: JudgedShare | Misses) -> str:
+    return f"{shown.count(share.found)} of {shown.count(share.judged)}"
+
+
+def _share(share: JudgedShare | Estimate) -> tuple[str, str]:
+    return shown.percent(share.value), shown.interval(share.low, share.high)
+
+
+def _with_interval(value: str, ends: str) -> str:
+    return f"{value} (95% CI {ends})" if ends else value
+
+
+FIGURES = {"sensitivity": "sensitivity", "ppv": "PPV of all flagged"}
+
+
+def _forward_words(forward: ForwardNights) -> list[str]:
+    """The champion's nights beside its validation estimate; nothing before they show anything."""
+    lines = []
+    for name, words in FIGURES.items():
+        seen = getattr(forward.seen, name)
         if seen.value is None:
             continue
-        promise = None if found.promised is None else getattr(found.promised, name)
-        line = f"{_with_interval(seen)} {words} since {found.first} by lots and random samples"
-        if promise is not None and promise.value is not None:
-            line += f"; the page of model {found.model} promised {_with_interval(promise)}"
-            line += ", and that is not kept" * seen.below(promise)
-        said.append(line)
-    return said
+        line = f"{words} since {forward.first} with model {forward.model} {_with_interval(*_share(seen))}"
+        promised = None if forward.promised is None else getattr(forward.promised, name)
+        if promised is not None and promised.value is not None:
+            line += f", validation estimate {_with_interval(*_share(promised))}"
+            line += ": below it by more than chance" if name in forward.below else ""
+        lines.append(line)
+    return lines
 
 
 def _drift_words(drift: DriftOver) -> list[str]:
@@ -149,10 +155,6 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
     return ["no night was beyond the control limits of workload, yield and data quality"] if known else []
 
 
-def _with_interval(found: JudgedShare | Estimate) -> str:
-    return f"{shown.percent(found.value)} ({shown.interval(found.low, found.high)})"
-
-
 def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dict[str, object]:
     mine = [run for run in runs if run.series == series.series]
     used = [run for run in mine if run.in_force]
@@ -162,58 +164,13 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
         "number": number,
         "title": shown.text(series.title or label, 200),
         "label": shown.text(series.series, 200) + (f": {label}" if series.title else ""),
-        "sentences": [line[0].upper() + line[1:] + "." for line in sentences(series)],
+        "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if len(used) > 1 else [],
-        "control": [
-            (_controlled(chart, used, number), *_phases_and_signals(chart))
-            for chart in series.control
-            if len(used) > 1
-        ],
+        "control": [(chart, _controlled(chart, used, number)) for chart in series.control if len(used) > 1],
         "runs": mine[::-1],
     }
-
-
-def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
-    ppv, whole, misses, work = series.ppv, series.ppv_flagged, series.misses, series.workload
-    ends = f"{shown.ratio(misses.per_night_low)}–{shown.ratio(misses.per_night_high)}"
-    return [
-        (
-            "Nights",
-            shown.count(series.nights),
-            "",
-            f"{shown.name(series.first)} to {shown.name(series.last)}",
-        ),
-        (
-            "PPV of those judged",
-            shown.percent(ppv.value),
-            shown.interval(ppv.low, ppv.high),
-            _of_judged(ppv, "judged had it", "no flagged case has been judged"),
-        ),
-        (
-            "PPV of new cases",
-            shown.percent(whole.value),
-            shown.interval(whole.low, whole.high),
-            _of_judged(
-                whole,
-                "drawn by lot had it, each weighed by its night",
-                "no night's drawn cases have all been judged",
-            ),
-        ),
-        (
-            "Missed a night",
-            shown.ratio(misses.per_night),
-            ends if misses.judged else "",
-            _of_judged(misses, "drawn at random had it", "nobody drawn at random has been judged"),
-        ),
-        (
-            "Flagged a night",
-            shown.ratio(work.cases_per_night),
-            "",
-            f"{shown.ratio(work.waiting_per_night)} not judged before",
-        ),
-    ]
 
 
 def _attention(used: Sequence[NightRun]) -> list[str]:
@@ -228,10 +185,6 @@ def _attention(used: Sequence[NightRun]) -> list[str]:
         f"last {shown.name(nights[-1][0])})"
         for nights in latest_first
     ]
-
-
-def _of_judged(found: JudgedShare | Misses, words: str, none: str) -> str:
-    return f"{shown.count(found.found)} of {shown.count(found.judged)} {words}" if found.judged else none
 
 
 def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[Axes]:
@@ -304,13 +257,6 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> A
     return axes
 
 
-def _phases_and_signals(chart: ControlChart) -> tuple[list[str], list[str]]:
-    return (
-        [_phase_words(phase) for phase in chart.phases],
-        [shown.text(reason.words, 300) for reason in chart.signals],
-    )
-
-
 def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
     nights = [night for night, point in enumerate(phase.points, start=start) if point.high is not None]
     held = [point for point in phase.points if point.high is not None]
@@ -319,21 +265,6 @@ def _draw_phase(axes: Axes, phase: Phase, start: int) -> None:
     axes.line(nights, [phase.centre] * len(nights), "centre")
     for side in ("low", "high"):
         axes.line(nights, [getattr(point, side) for point in held], "limit")
-
-
-def _phase_words(phase: Phase) -> str:
-    first, nights = shown.name(phase.points[0].night), shown.plural(phase.baseline, "night")
-    since = f"From {first}" + ("" if phase.began == "first night" else f" ({phase.began})")
-    if phase.centre is None or phase.spread is None:
-        return f"{since}: no limits yet, {nights} of the 10 that they need."
-    how = f"centre {shown.percent(phase.centre)} and limits from the first {nights}"
-    how += ", held since" if phase.frozen else ", until there are 20 trial limits that still move"
-    kind = (
-        "p-chart"
-        if phase.spread == 1
-        else f"Laney’s p′ chart, limits {shown.ratio(phase.spread)} times as wide"
-    )
-    return f"{since}: {how}; {kind}."
 
 
 def _axes(
@@ -373,23 +304,11 @@ def _limit(found: ScoreCounts) -> float | None:
     return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
-def model_rows(found: HistoryDocument) -> list[tuple[Promotion | Retraining | Retirement, str, str, str]]:
-    """What became of models and series, in order: promoted, trained again, closed; then models and reason."""
-    rows: list[tuple[Promotion | Retraining | Retirement, str, str, str]] = [
-        *(
-            (one, "promoted", models_of(one.model_before, one.model_after), one.reason)
-            for one in found.promotions
-        ),
-        *(
-            (one, "trained again", models_of(one.champion, one.model),
-             f"on {shown.count(one.trained_on.taken)} judged rows too; in force once promoted")
-            for one in found.retrainings
-        ),
-        *((one, "retired", "", one.reason) for one in found.retirements),
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: row[0].entry)
-
-
-def models_of(before: str | None, after: str) -> str:
-    """One model in the place of another, by the first digits of both."""
-    return f"{(before or 'none')[:12]} → {after[:12]}"
+def model_changes(found: HistoryDocument) -> list[tuple[str, Promotion | Retraining | Retirement]]:
+    """What became of models and series, in order."""
+    changes: list[tuple[str, Promotion | Retraining | Retirement]] = [
+        *(("promoted", one) for one in found.promotions),
+        *(("trained again", one) for one in found.retrainings),
+        *(("retired", one) for one in found.retirements),
+    ]
+    return sorted(changes, key=lambda change: change[1].entry)

@@ -1,13 +1,15 @@
-"""Tonight beside training: every score as a dot, and the features that differ."""
+"""Tonight beside training: every score as a dot, the features that differ, and slices of images."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from screening.documents.run import NightFeature, RunDocument
+from screening.documents.voxels import Slice
 from screening.page import format as shown
 
 NOTABLE = 0.1
@@ -104,3 +106,25 @@ def _behind(counts: Sequence[int]) -> Markup:
 
 def _inside(x: float) -> float | None:
     return round(x, 1) if 0 <= x <= WIDTH else None
+
+
+# A picture is a data address of these letters only, whatever run.json holds.
+PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
+SLICE_WIDTH = 300
+
+
+def pictured(found: Slice) -> bool:
+    """Whether a slice holds pictures, and nothing else in their place."""
+    return bool(PICTURE.fullmatch(found.overlay) and PICTURE.fullmatch(found.heat))
+
+
+def drawn_size(found: Slice) -> tuple[int, int]:
+    """Width and height of a slice on the page."""
+    tall = found.height * found.aspect
+    scale = SLICE_WIDTH / max(found.width, tall, 1)
+    return max(1, round(found.width * scale)), max(1, round(tall * scale))
+
+
+def has_pictures(run: RunDocument) -> bool:
+    """Whether any slice of a run is drawn."""
+    return bool(run.voxels and any(pictured(one) for each in run.voxels.patients for one in each.slices))

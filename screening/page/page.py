@@ -1,8 +1,8 @@
-"""Draw the page of a model, a run or one case: one HTML file that needs and sends nothing else."""
+"""Draw the page of a model, a run, a case, a validation or a site: one HTML file that sends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,11 @@ from screening.documents.attention import review_due
 from screening.documents.case import ExplainedCase
 from screening.documents.drift import words
 from screening.documents.model import ModelDocument
+from screening.documents.overview import OverviewDocument, SeriesNight
 from screening.documents.run import RunDocument
-from screening.documents.stored import case_in, model_in, run_in
-from screening.page import (
-    chances,
-    night,
-    performance,
-    tradeoff,
-    usefulness,
-    voxels,
-    worklist,
-)
+from screening.documents.stored import case_in, model_in, run_in, validation_in
 from screening.page import format as shown
+from screening.page import night, performance, tradeoff, worklist
 from screening.page.drawing import draw
 from screening.page.values import others
 
@@ -39,7 +32,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     return draw(
         "model.html.j2",
         {
-            "useful": usefulness.usefulness(model),
+            "useful": performance.usefulness(model),
             "froc": performance.froc(model),
             **_shared(model, None),
         },
@@ -60,7 +53,7 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
-    blocks, pictures = _shared(run.model, run), voxels.has_pictures(run)
+    blocks, pictures = _shared(run.model, run), night.has_pictures(run)
     return draw(
         "run.html.j2",
         {
@@ -81,7 +74,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
 
 def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
     return figures_of(model, run) | {
-        "beside": usefulness.beside(model),
+        "beside": performance.beside(model),
         "pruning": performance.pruning_chart(model),
         "review_due": review_due(model),
     }
@@ -95,8 +88,7 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "panels": tradeoff.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
-        "calibration_charts": chances.calibration_charts(model),
-        "subgroups": performance.subgroups(model, run),
+        "chances": performance.chances_of(model),
     }
 
 
@@ -157,3 +149,45 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         "explained": "" if case.explained is None else shown.percent(case.explained),
         "missing": [shown.feature(name) for name in case.missing],
     }
+
+
+BASIS = "patients of this cohort, scored by a model that had not seen them"
+
+
+def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of a parsed ``validation.json``; `templates` as of `screening.page.render_model`."""
+    found = validation_in(document)
+    blocks = figures_of(found.here) | {"external": found, "basis": BASIS}
+    blocks["banner"] |= {"kind": "External validation"}
+    return draw(
+        "validation.html.j2",
+        blocks,
+        templates=templates,
+        styles=("report.css", "model.css"),
+        scripts=SCRIPTS,
+        footer=f"external validation of model {shown.name(found.model.id)}",
+    )
+
+
+def render_overview(found: OverviewDocument) -> str:
+    """Return the page; the same document always gives the same text."""
+    tables = (("Tonight", found.series), ("Missed nights", found.caught_up), ("In shadow", found.shadows))
+    return draw(
+        "overview.html.j2",
+        {
+            "banner": {
+                "title": shown.text(found.title, 200),
+                "kind": "All series, night of",
+                "date": found.night,
+            },
+            "overview": found,
+            "tables": [(title, _worst_first(lines)) for title, lines in tables if lines],
+        },
+        styles=("report.css", "stacked.css", "overview.css"),
+        footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
+    )
+
+
+def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
+    """What has no page, then what wants attention, then the rest; by name within."""
+    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))

@@ -1,14 +1,19 @@
-"""How a model was judged, where a table is not enough: subgroups, classes, lesions, what pruning removed."""
+"""How a model performs, where a table is not enough: usefulness, other methods, chances, lesions, pruning."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
+
+from screening.documents.chances import chance_band
 from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
-from screening.documents.validation import Level
+from screening.documents.usefulness import best_other, flags_of, usefulness_of
+from screening.documents.validation import Beside, Calibration, DecisionCurve, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
+from screening.page.tradeoff import Curve
 
 
 def score_places(model: ModelDocument, others: list[float]) -> int:
@@ -24,32 +29,6 @@ def rarest_first(model: ModelDocument) -> list[int]:
     return sorted(range(len(found.classes)), key=lambda i: (sum(found.counts[i]), found.classes[i]))
 
 
-def subgroups(model: ModelDocument, run: RunDocument | None) -> list[dict[str, object]]:
-    """Return past performance by level of each watched class, beside what was flagged there tonight."""
-    tonight = {(row.column, row.level): row for row in run.subgroups} if run else {}
-    tables: list[dict[str, object]] = []
-    for point in model.points:
-        columns = []
-        for column in model.validation.subgroups.get(point.label, ()):
-            known = [row.level for row in column.rows]
-            # A level that training never met has no past performance, and is shown for that very reason.
-            unmet = [level for name, level in tonight if name == column.column and level not in known]
-            levels = [*column.rows, *(replace(UNMET, level=level) for level in unmet)]
-            rows = [(level, tonight.get((column.column, level.level))) for level in levels]
-            columns.append({"name": shown.feature(column.column), "rows": rows})
-        if any(column["rows"] for column in columns):
-            name = shown.name(point.label) if model.multi else ""
-            tables.append({"class": name, "tonight": run is not None, "columns": columns})
-    return tables
-
-
-UNMET = Level(
-    level=None, n=None, events=None, few=(), flag_rate=None,
-    sensitivity=None, sensitivity_low=None, sensitivity_high=None,
-    specificity=None, specificity_low=None, specificity_high=None,
-)  # fmt: skip
-
-
 def froc(model: ModelDocument) -> Axes | None:
     """The FROC curve; None where the operating point is none by lesions."""
     facts = model.points[0].lesions
@@ -59,27 +38,16 @@ def froc(model: ModelDocument) -> Axes | None:
     # Far right of the threshold in use nobody reads; the table has the rest.
     most = max(min(max(curve.false_positives), 4 * facts.false_positives), 1.0)
     drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
-    share = 1 - facts.missed / facts.n_lesions
     axes = Axes(
-        name="froc",
-        title="Lesions found against false clusters a patient",
-        description=(
-            f"FROC curve of patients held out: {share:.0%} of {facts.n_lesions} lesions found at "
-            f"{facts.false_positives:.1f} false clusters a patient, the threshold in use; the table below "
-            "has the other thresholds."
-        ),
-        x=(0.0, most),
-        y=(0.0, 1.0),
-        x_label="false clusters a patient",
-        y_label="lesions found",
+        name="froc", x=(0.0, most), y=(0.0, 1.0), x_label="false clusters a patient", y_label="lesions found",
         margins=(16, 24, 46, 66),
-    )
+    )  # fmt: skip
     axes.line(
         [curve.false_positives[place] for place in drawn],
         [curve.sensitivity[place] for place in drawn],
         "first",
     )
-    axes.mark(facts.false_positives, share, "validated", "threshold in use")
+    axes.mark(facts.false_positives, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
     return axes
 
 
@@ -92,20 +60,188 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
     numbers = list(range(1, len(steps) + 1))
     accuracy, error = [step[2] for step in steps], [step[3] for step in steps]
     axes = Axes(
-        name="pruning",
-        title="Support vectors removed",
+        name="pruning", x=(0.0, float(len(steps))), y=(0.0, 1.0), x_label="support vectors removed",
+        y_label="training rows", height=240, title="Support vectors removed",
         description=(
             f"{shown.plural(len(steps), 'support vector')} of the larger class removed. On training rows, "
             f"the rarer class found went from {shown.percent(accuracy[0])} after the first to "
             f"{shown.percent(accuracy[-1])}, the larger class flagged from {shown.percent(error[0])} to "
             f"{shown.percent(error[-1])}."
         ),
-        x=(0.0, float(len(steps))),
-        y=(0.0, 1.0),
-        x_label="support vectors removed",
-        y_label="training rows",
-        height=240,
-    )
+    )  # fmt: skip
     axes.line(numbers, accuracy, "first", "rare found")
     axes.line(numbers, error, "second", "false flags")
     return axes
+
+
+ROUND = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
+
+
+def usefulness(model: ModelDocument) -> dict[str, object]:
+    """Return the verdict with its reasons, the best other method, and a picture of a single class."""
+    one = model.points[0] if len(model.points) == 1 else None
+    return {
+        "verdict": usefulness_of(model),
+        "other": best_other(model.validation.comparison),
+        "other_at": _other_at(model, one) if one else None,
+        "picture": _picture(model, one) if one else None,
+    }
+
+
+def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, float] | None:
+    """Flags per 100 rows of the best other method at the prevalence in use, and its sensitivity."""
+    other = best_other(model.validation.comparison)
+    sensitivity, specificity = (
+        (other.figures or {}).get(name) if other else None for name in ("sensitivity", "specificity")
+    )
+    if sensitivity is None or specificity is None:
+        return None
+    return 100 * flags_of(point, sensitivity, specificity), sensitivity
+
+
+def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
+    """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
+    curve = Curve(model.validation.curves[point.label])
+    rates = curve.columns["flag_rate"]
+    # Capacity counts reviews, which are of patients where rows come in groups.
+    capacity = None if model.validation.grouped else model.stated.capacity
+    if point.flag_rate is None or point.sensitivity is None:
+        return None
+    axes = Axes(
+        name="useful", x=(0, 100), y=(0, 1), x_label="flags per 100 rows",
+        y_label="cases found (sensitivity)", height=330, margins=(52 if capacity else 16, 24, 46, 66),
+    )  # fmt: skip
+    flags = 100 * rates
+    low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
+    axes.band(flags, low, high, "first")
+    axes.line([0, 100], [0, 1], "chance")
+    axes.line(flags, curve.columns["sensitivity"], "first")
+    if capacity is not None:
+        size = min(ROUND, key=lambda rows: abs(capacity / rows - (point.flag_rate or 0)))
+        axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
+        axes.second_axis(
+            f"rows a night for which {shown.plural(capacity, 'review')} are enough",
+            lambda x: shown.count(100 * capacity / x) if x else "any",
+        )
+    axes.mark(100 * point.flag_rate, point.sensitivity, "validated", "validated threshold")
+    at, other = _other_at(model, point), best_other(model.validation.comparison)
+    if at and other:
+        axes.dot(*at, "other")
+        axes.note(*at, "second", shown.name(other.recipe))
+    return axes
+
+
+FIGURES = {
+    "auroc": "AUROC",
+    "sensitivity": "Sensitivity",
+    "specificity": "Specificity",
+    "macro_recall": "Mean recall",
+}
+
+
+def beside(model: ModelDocument) -> dict[str, object] | None:
+    """Return what stands beside other methods: figures, and in which the method is shown to differ."""
+    found = model.validation.comparison
+    if found is None:
+        return None
+    columns = {name: title for name, title in FIGURES.items() if found.figures.get(name) is not None}
+    trained = [other for other in found.beside if other.reason is None]
+    return {
+        "columns": columns,
+        "rows": [(other, *_differing(other, columns)) for other in trained],
+        "failed": [other for other in found.beside if other.reason is not None],
+    }
+
+
+def _differing(other: Beside, columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The figures that their intervals show to be higher than another method's, and those shown lower."""
+    gaps = [(title, (other.differences or {}).get(name)) for name, title in columns.items()]
+    higher = [title for title, gap in gaps if gap and gap.low is not None and gap.low > 0]
+    lower = [title for title, gap in gaps if gap and gap.high is not None and gap.high < 0]
+    return higher, lower
+
+
+@dataclass(frozen=True)
+class Chances:
+    """The charts of one class whose scores are chances.
+
+    Acting on the model is worth most between the thresholds `worth_from` and `worth_to` (None: nowhere);
+    `at` is the chance at the threshold in use, and `furthest` where the picture ends.
+    """
+
+    reliability: Axes
+    worth: Axes
+    worth_from: float | None
+    worth_to: float | None
+    at: float | None
+    furthest: float
+
+
+def chances_of(model: ModelDocument) -> dict[str, Chances]:
+    """Return reliability and worth of acting of each watched class whose scores are chances, by its name."""
+    charts = {}
+    for number, point in enumerate(model.points):
+        found = model.validation.calibration.get(point.label)
+        if found is not None and found.earned and found.decision_curve is not None:
+            charts[point.label] = _chances(found, found.decision_curve, point, number)
+    return charts
+
+
+def _chances(found: Calibration, curve: DecisionCurve, point: OperatingPointFacts, number: int) -> Chances:
+    at, chance = curve.threshold, _chance_at(found, point)
+    pairs = zip(at, curve.model, curve.all, strict=True)
+    useful = [t for t, model, everyone in pairs if model > max(everyone, 0.0) + 1e-9]
+    return Chances(
+        _reliability(found, number),
+        _worth(curve, point, chance, number),
+        min(useful, default=None),
+        max(useful, default=None),
+        chance if chance is not None and 0 < chance < 1 else None,
+        max(at),
+    )
+
+
+def _reliability(found: Calibration, number: int) -> Axes:
+    bins = found.reliability
+    axes = Axes(
+        name=f"reliability{number}", x=(0, 1), y=(0, 1), x_label="Predicted chance",
+        y_label="Observed frequency", width=330, height=260, margins=(12, 24, 46, 56),
+        as_percent=(True, True),
+    )  # fmt: skip
+    axes.line((0, 1), (0, 1), "chance")
+    xs = [one.predicted for one in bins]
+    axes.band(xs, [one.low for one in bins], [one.high for one in bins], "first")
+    axes.line(xs, [one.observed for one in bins], "first")
+    return axes
+
+
+def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | None, number: int) -> Axes:
+    at, model, everyone = curve.threshold, curve.model, curve.all
+    top = max([*model, *everyone])
+    axes = Axes(
+        name=f"worth{number}", x=(0, max(at)), y=(-0.2 * top, 1.08 * top), y_label="Net benefit",
+        x_label="Chance at which a review is worth it", width=330, height=260, margins=(12, 62, 46, 56),
+        as_percent=(True, False),
+    )  # fmt: skip
+    axes.line((0, max(at)), (0, 0), "chance", "none")
+    shown_all = [(t, a) for t, a in zip(at, everyone, strict=True) if a >= -0.2 * top]
+    axes.line([t for t, _ in shown_all], [a for _, a in shown_all], "second")
+    axes.line(at, model, "first", "model")
+    if chance is not None and chance <= max(at):
+        axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
+    return axes
+
+
+def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
+    """The chance of the condition that belongs to the threshold in use."""
+    if found.platt is None or point.flags_everything or point.sensitivity is None:
+        return None
+    at = np.array([point.threshold])
+    return float(chance_band(found.platt, at)[0][0])
+
+
+def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
+    """Cases found less reviews in vain, each weighed by the odds at that chance (Vickers 2006)."""
+    hits = point.prevalence * (point.sensitivity or 0.0)
+    in_vain = (1 - point.prevalence) * (1 - (point.specificity or 0.0))
+    return hits - in_vain * chance / (1 - chance)

@@ -7,7 +7,6 @@ import bisect
 import numpy as np
 
 from screening.documents import validation
-from screening.documents.figures import Ranking
 from screening.documents.model import ModelDocument
 from screening.documents.run import ReachingCounts, RunDocument
 from screening.documents.validation import OperatingPointFacts
@@ -76,19 +75,16 @@ def _panel(
     model: ModelDocument, run: RunDocument | None, point: OperatingPointFacts, number: int, places: int
 ) -> dict[str, object]:
     curve = Curve(model.validation.curves[point.label])
-    summary = model.validation.summary[point.label]
     tally = Tally(run.score_counts.get(point.label) if run else None)
     window = curve.window(point.threshold)
     trade_off = _trade_off(point, curve, tally, window, places, number)
     slider = _slider(run, point, curve, tally, window, places)
     slider["box"] = [trade_off.left, trade_off.right, trade_off.upper, trade_off.lower]
     return {
-        "number": number,
-        "class": shown.name(point.label),
-        "multi": model.multi,
+        "point": point,
         "trade_off": trade_off,
-        "roc": _roc(point, curve, summary, number),
-        "precision": _precision(point, curve, summary, number),
+        "roc": _roc(point, curve, number),
+        "precision": _precision(point, curve, number),
         "slider": slider,
     }
 
@@ -101,27 +97,11 @@ def _trade_off(
     places: int,
     number: int,
 ) -> Axes:
-    se, sp = shown.percent(point.sensitivity), shown.percent(point.specificity)
-    se_interval, sp_interval = (
-        shown.interval(low, high) for _, low, high in (point.sensitivity_ends, point.specificity_ends)
-    )
     threshold = "none, flags every row" if point.flags_everything else shown.fixed(point.threshold, places)
     axes = Axes(
-        name=f"tradeoff-{number}",
-        title="Sensitivity and specificity against the threshold",
-        description=(
-            f"As the threshold rises, sensitivity falls and specificity rises. At the validated threshold "
-            f"{threshold}, sensitivity is {se} (95% interval {se_interval}) and specificity "
-            f"{sp} ({sp_interval}). "
-            "The table of operating points gives the same in figures."
-        ),
-        x=window,
-        y=(0.0, 1.0),
-        x_label="threshold: flagged at this score or above",
-        y_label="share",
-        height=450,
-        margins=(52, 96, 46, 56),
-    )
+        name=f"tradeoff-{number}", x=window, y=(0.0, 1.0), y_label="share", height=450,
+        x_label="threshold: flagged at this score or above", margins=(52, 96, 46, 56),
+    )  # fmt: skip
     for figure, kind in (("specificity", "second"), ("sensitivity", "first")):
         low, high = curve.columns[f"{figure}_low"], curve.columns[f"{figure}_high"]
         axes.band(curve.threshold, low, high, kind)
@@ -135,52 +115,32 @@ def _trade_off(
     return axes
 
 
-def _small(name: str, title: str, description: str, x_label: str, y_label: str) -> Axes:
+def _small(name: str, x_label: str, y_label: str) -> Axes:
     return Axes(
-        name=name, title=title, description=description, x=(0.0, 1.0), y=(0.0, 1.0), x_label=x_label,
-        y_label=y_label, width=330, height=300, margins=(14, 16, 46, 52), as_percent=(True, True),
+        name=name, x=(0.0, 1.0), y=(0.0, 1.0), x_label=x_label, y_label=y_label, width=330, height=300,
+        margins=(14, 16, 46, 52), as_percent=(True, True),
     )  # fmt: skip
 
 
-def _roc(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes:
+def _roc(point: OperatingPointFacts, curve: Curve, number: int) -> Axes:
     false_alarms = 1 - curve.columns["specificity"]
-    words = "not known" if summary.auroc is None else f"{summary.auroc:.2f}"
-    ends = shown.area_interval(summary.auroc_low, summary.auroc_high)
-    words += f" (95% interval {ends})" if ends else ""
-    axes = _small(
-        f"roc-{number}",
-        "ROC curve",
-        f"Sensitivity against the share of non-cases flagged. Area under the curve {words}; 0.50 is chance.",
-        "non-cases flagged (1 − specificity)",
-        "sensitivity",
-    )
+    axes = _small(f"roc-{number}", "non-cases flagged (1 − specificity)", "sensitivity")
     axes.line([0, 1], [0, 1], "chance")
     axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
     if point.specificity is not None and point.sensitivity is not None:
         axes.mark(1 - point.specificity, point.sensitivity, "validated", "validated threshold")
-    axes.caption = f"Area under the curve {words}. Dashed: chance."
     return axes
 
 
-def _precision(point: OperatingPointFacts, curve: Curve, summary: Ranking, number: int) -> Axes | None:
-    ppv = curve.columns["ppv"]
+def _precision(point: OperatingPointFacts, curve: Curve, number: int) -> Axes | None:
+    ppv, base = curve.columns["ppv"], point.prevalence
     if np.isnan(ppv).all():
         return None
-    base, average = point.prevalence, summary.average_precision
-    words = "Average precision " + ("not known" if average is None else f"{average:.2f}")
-    words += f"; flagging at random gives {shown.percent(base)} cases among the flagged"
-    axes = _small(
-        f"precision-{number}",
-        "Precision and recall",
-        f"Share of flagged rows that are cases (PPV) against sensitivity. {words}.",
-        "sensitivity (recall)",
-        "cases among the flagged (PPV)",
-    )
+    axes = _small(f"precision-{number}", "sensitivity (recall)", "cases among the flagged (PPV)")
     axes.line([0, 1], [base, base], "chance")
     axes.line(curve.columns["sensitivity"], ppv, "first")
     if point.ppv is not None and point.sensitivity is not None:
         axes.mark(point.sensitivity, point.ppv, "validated", "validated threshold", side="end")
-    axes.caption = f"{words} (dashed)."
     return axes
 
 
@@ -212,18 +172,11 @@ def _slider(
         if tally
         else None,
         "start": min(1000, max(0, round(1000 * (validated - window[0]) / (window[1] - window[0])))),
-        "said": _said(point, places, flagged if tally else None),
+        "said": f"threshold {shown.fixed(validated, places)}, "
+        f"sensitivity {shown.percent(point.sensitivity)}, specificity {shown.percent(point.specificity)}"
+        + (f", {shown.count(flagged)} flagged" if tally and flagged is not None else ""),
     }
 
 
 def _short(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def _said(point: OperatingPointFacts, places: int, flagged: int | None) -> str:
-    tail = "" if flagged is None else f", {shown.count(flagged)} flagged"
-    return (
-        f"threshold {shown.fixed(point.threshold, places)}, "
-        f"sensitivity {shown.percent(point.sensitivity)}, "
-        f"specificity {shown.percent(point.specificity)}{tail}"
-    )

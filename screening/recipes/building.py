@@ -54,6 +54,11 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     return Builder(recipe).estimator(overrides)
 
 
+def may_span(recipe: Recipe) -> bool:
+    """Whether a recipe's machine can be solved in the span of some rows (`machines.nystroem`)."""
+    return recipe.machine == "two_class" and not recipe.factor and build(recipe).by_rows
+
+
 class Builder:
     """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
 

@@ -15,28 +15,21 @@ from screening.sources.columns import Columns, absent
 from screening.storage.model import Chances, Model, Scored
 
 
-def cases_of(
-    model: Model,
-    *,
-    ids: np.ndarray,
-    group: np.ndarray | None,
-    row: np.ndarray,
-    score: np.ndarray,
-    p_value: np.ndarray,
-    column: np.ndarray,
-    display: Columns | None,
-) -> list[Case]:
-    """One case a row, in their order, each with its chance and the range of its rarity."""
-    chances = Chances(model).listed(score, column)
-    low, high = rarity_range(p_value, len(model.calibration))
+def cases_of(model: Model, rows: Columns, display: Columns | None) -> list[Case]:
+    """One case a row, in their order, each with its chance and the range of its rarity.
+
+    `rows`: as `figures_of` has them. `display`: what the contract wants shown beside them.
+    """
+    chances = Chances(model).listed(rows["score"], rows["column"])
+    low, high = rarity_range(rows["p_value"], len(model.calibration))
     return [
         Case(
-            id=str(ids[i]),
-            group=None if group is None else str(group[i]),
-            row=int(row[i]),
-            score=float(score[i]),
-            p_value=float(p_value[i]),
-            label=model.watched[column[i]],
+            id=str(rows["id"][i]),
+            group=str(rows["group"][i]) if "group" in rows else None,
+            row=int(rows["row"][i]),
+            score=float(rows["score"][i]),
+            p_value=float(rows["p_value"][i]),
+            label=model.watched[rows["column"][i]],
             display=displayed(display, i),
             chance=chance["chance"],
             chance_low=chance["chance_low"],
@@ -46,6 +39,13 @@ def cases_of(
         )
         for i, chance in enumerate(chances)
     ]
+
+
+def figures_of(cohort: Cohort, scored: Scored) -> Columns:
+    """Rows by id, group where there is one, and number, with their figures."""
+    named = {"id": cohort.id, "row": cohort.rows} | ({} if cohort.group is None else {"group": cohort.group})
+    figures = {"score": scored.score, "p_value": scored.p_value, "column": scored.column}
+    return Columns(named | figures, cohort.n_rows)
 
 
 def displayed(table: Columns | None, row: int) -> dict[str, str | None] | None:
@@ -58,41 +58,27 @@ class Top:
 
     def __init__(self, size: int):
         self.size = size
-        self.cohort: Cohort | None = None
-        self.score = self.p_value = np.empty(0)
-        self.column = self.row = np.empty(0, dtype=np.int64)
+        self.kept: tuple[Cohort, Scored] | None = None
 
     def add(self, batch: Cohort, scored: Scored, chosen: np.ndarray) -> None:
         """Take in the chosen rows of a batch."""
         rows = chosen[np.argsort(-scored.score[chosen], kind="stable")[: self.size]]
         if len(rows) == 0:
             return
-        kept = batch.take(rows)
-        self.cohort = kept if self.cohort is None else joined([self.cohort, kept])
-        self.score = np.concatenate([self.score, scored.score[rows]])
-        self.p_value = np.concatenate([self.p_value, scored.p_value[rows]])
-        self.column = np.concatenate([self.column, scored.column[rows]])
-        self.row = np.concatenate([self.row, batch.rows[rows]])
-        best = np.argsort(-self.score, kind="stable")[: self.size]
-        self.cohort = self.cohort.take(best)
-        self.score, self.p_value = self.score[best], self.p_value[best]
-        self.column, self.row = self.column[best], self.row[best]
+        cohort, figures = batch.take(rows), scored.take(rows)
+        if self.kept is not None:
+            cohort = joined([self.kept[0], cohort])
+            figures = self.kept[1].followed_by(figures)
+        best = np.argsort(-figures.score, kind="stable")[: self.size]
+        self.kept = cohort.take(best), figures.take(best)
 
     def listed(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
-        if self.cohort is None:
+        if self.kept is None:
             return []
-        cases = cases_of(
-            model,
-            ids=self.cohort.id,
-            group=self.cohort.group,
-            row=self.row,
-            score=self.score,
-            p_value=self.p_value,
-            column=self.column,
-            display=self.cohort.display,
-        )
-        reasons = contributions(model, self.cohort, self.column)
+        cohort, scored = self.kept
+        cases = cases_of(model, figures_of(cohort, scored), cohort.display)
+        reasons = contributions(model, cohort, scored.column)
         return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
 
 
@@ -148,7 +134,6 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
         {
             member.recipe: bool(own >= member.classes[classes[i]].threshold)
             for member, own in zip(members, scores[i], strict=True)
-            if member.classes[classes[i]].weight > 0
         }
         for i in rows
     ]

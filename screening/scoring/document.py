@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from screening.cohort.id_hash import said_of_ids
+from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.attention import of_run, review_due
 from screening.documents.case import Case, GroupFacts, State, Verdict, Word
@@ -161,7 +161,6 @@ def night_of(
             "promised": _promised(run.model),
             "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
-        recognisable=recognisable,
         known_days=contract.known_days,
         draw=contract.review_sample,
         attention=decided,

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.id_hash import kept_half, keyed_lots
+from screening.cohort.ids import kept_half, keyed_lots
 from screening.documents import ScoreCounts
 from screening.sources.columns import coded
 from screening.statistics.operating_point import OperatingPoint, overall

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.id_hash import kept_lot
+from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
 from screening.documents.tables import table, word
 from screening.errors import Locked, ScreenError, UsageError

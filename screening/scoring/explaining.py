@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from screening.documents.shape import plain
 from screening.errors import UsageError
-from screening.scoring.cases import cases_of, contributions
+from screening.scoring.cases import cases_of, contributions, figures_of
 from screening.sources.database import Database
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import read_document
@@ -112,17 +112,9 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         if best is not None and best[:2] >= (named, float(scored.score[at])):
             continue
         one = rows.take([at])
-        (case,) = cases_of(
-            model,
-            ids=one.id,
-            group=one.group,
-            row=one.rows,
-            score=scored.score[[at]],
-            p_value=scored.p_value[[at]],
-            column=scored.column[[at]],
-            display=one.display,
-        )
-        (reasons,) = contributions(model, one, scored.column[[at]], most=None)
+        figures = scored.take(np.array([at]))
+        (case,) = cases_of(model, figures_of(one, figures), one.display)
+        (reasons,) = contributions(model, one, figures.column, most=None)
         told = plain(replace(case, **vars(reasons))) | {"flagged": bool(scored.flagged[at])}
         best = named, float(scored.score[at]), told
     if best is None:

@@ -159,18 +159,10 @@ class Night:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.cases.listed(self.model)
         further = self.flags.first(self.shown).slice(len(explained))
-        listed = Columns({name: further[name].to_numpy() for name in further.column_names}, further.num_rows)
-        shown = {name: listed[f"display {k}"] for k, name in enumerate(self.flags.display)}
-        cases = explained + cases_of(
-            self.model,
-            ids=listed["id"],
-            group=listed["group"] if self.groups else None,
-            row=listed["row"],
-            score=listed["score"],
-            p_value=listed["p_value"],
-            column=listed["column"],
-            display=Columns(shown, listed.n_rows) if shown else None,
-        )
+        names = [name for name in further.column_names if name != "group" or self.groups]
+        rows = Columns({name: further[name].to_numpy() for name in names}, further.num_rows)
+        shown = {name: rows[f"display {k}"] for k, name in enumerate(self.flags.display)}
+        cases = explained + cases_of(self.model, rows, Columns(shown, rows.n_rows) if shown else None)
         return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def scale(self) -> ScoreScale:

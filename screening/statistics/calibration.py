@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from screening.documents.chances import chance_band
 from screening.documents.figures import Share
 from screening.documents.validation import Bin, Calibration, DecisionCurve, Platt
-from screening.statistics.intervals import design_effect, share_range, wilson
+from screening.statistics.intervals import design_effect, share_range, students_share, wilson
 from screening.statistics.tally import group_codes
 
 FEWEST_CASES = 20
@@ -101,7 +101,10 @@ def calibration_elsewhere(
     p = _bounded(chance_band(written.platt, scores)[0])
     share, low, high = share_range(positive, codes)
     again = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
-    reach = 1.96 * float(np.sqrt(again.covariance[2]))
+    # A few groups tell neither a figure nor the spread of it.
+    few = 1.0 if codes is None else float(np.sqrt(students_share(int(codes.max()) + 1)))
+    low, high = max(share - (share - low) / few, 0.0), share + (high - share) / few
+    reach = 1.96 * float(np.sqrt(again.covariance[2])) / few
     expected = float(p.mean())
     return replace(
         _assessed(written.platt, p, positive, weight, share, codes),

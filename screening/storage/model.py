@@ -30,7 +30,7 @@ from screening.documents.stored import model_in
 from screening.documents.tables import elements, table, word
 from screening.documents.validation import LesionFacts
 from screening.errors import ModelError
-from screening.gates.drift import gates_of
+from screening.gates.drift import Gates
 from screening.lesions.maps import Grid, lesion_map
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.recipes.recipe import Recipe
@@ -165,12 +165,14 @@ class Model(InBrief):
         self, source: Readable, *, batch_rows: int | None = None, label: str | None = None, gated: bool = True
     ) -> CohortStream:
         """Rows to score, a patient's together where lesions are sought; `gated` holds them to training's."""
+        # A de-identified model has no profile.
+        past = self.facts.training.profile if gated else None
         return open_cohort(
             source,
             self.contract,
             batch_rows=BATCH_ROWS if batch_rows is None else batch_rows,
             label=label,
-            gates=gates_of(self.facts.training.profile, self.contract) if gated else None,
+            gates=Gates(past, self.contract) if past else None,
             whole_groups=self.lesions is not None,
         )
 
@@ -320,6 +322,11 @@ class Scored:
     def take(self, rows: np.ndarray) -> Scored:
         """The figures of some rows, by their numbers or a mask."""
         return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def followed_by(self, others: Scored) -> Scored:
+        """These rows, and others behind them."""
+        pairs = ((getattr(self, each.name), getattr(others, each.name)) for each in fields(self))
+        return Scored(*map(np.concatenate, pairs))
 
     @property
     def column(self) -> np.ndarray:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
@@ -44,7 +47,15 @@ def model_document(
     if by_landmarks(study.params):
         approximation = cost_of_landmarks(study, held_out)
     return ModelDocument(
-        recipe=_recipe(held_out),
+        recipe=RecipeFacts(
+            paper=held_out.recipe.paper,
+            members=[
+                MemberFacts(search=part.search, machines=_machine(part), **_described(part))
+                for part in held_out.parts
+            ]
+            or (),
+            **_described(held_out),
+        ),
         contract=study.cohort.contract.to_dict(),
         task=task.facts(),
         operating_points=[
@@ -79,30 +90,16 @@ def in_use(
     return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, **vars(point))
 
 
-def _recipe(held_out: HeldOut) -> RecipeFacts:
+def _described(held_out: HeldOut) -> dict[str, Any]:
+    """The method of a model or of a member, as much as makes its machines again."""
     recipe = held_out.recipe
-    return RecipeFacts(
-        name=recipe.name,
-        title=recipe.title,
-        paper=recipe.paper,
-        machine=recipe.machine,
-        text=recipe.text,
-        parameters=recipe.parameters | dict(held_out.search.chosen),
-        members=[_member(part) for part in held_out.parts] or (),
-    )
-
-
-def _member(part: HeldOut) -> MemberFacts:
-    recipe = part.recipe
-    return MemberFacts(
-        name=recipe.name,
-        title=recipe.title,
-        machine=recipe.machine,
-        text=recipe.text,
-        parameters=recipe.parameters | dict(part.search.chosen),
-        search=part.search,
-        machines=_machine(part),
-    )
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "machine": recipe.machine,
+        "text": recipe.text,
+        "parameters": recipe.parameters | dict(held_out.search.chosen),
+    }
 
 
 def _training(
@@ -117,7 +114,7 @@ def _training(
         source=source_in(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
-        n_by_class=_class_counts(sample),
+        n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),
         max_rows=max_rows,
         window=_window(cohort),
         seed=study.seed,
@@ -170,11 +167,6 @@ def _machine(held_out: HeldOut) -> MachineFacts:
         passes=machines[0].passes_,
         kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
     )
-
-
-def _class_counts(sample: Cohort) -> dict[str, int]:
-    values, counts = np.unique(labels_of(sample), return_counts=True)
-    return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
 
 
 def _window(cohort: Cohort) -> list[str] | None:

@@ -16,8 +16,8 @@ from screening.documents.model import Approximation
 from screening.documents.tables import number, table, tables
 from screening.errors import CohortError, ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
-from screening.recipes.building import build
-from screening.recipes.loading import tells_apart
+from screening.recipes.building import build, may_span
+from screening.recipes.loading import members_for, tells_apart
 from screening.recipes.recipe import Recipe
 from screening.spelling import first_of
 from screening.statistics.operating_point import Rule
@@ -44,14 +44,20 @@ def laid(
     max_rows: int | None,
     search: int | None,
     seed: int,
+    at_most: int | None = None,
 ) -> Study:
-    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it."""
+    """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
+
+    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
+    recipes, more rows are refused.
+    """
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(cohort, several)
     task = ask(cohort, several)
-    largest = largest_exact(recipe, params)
-    too_many = max_rows is None and largest is not None and cohort.n_rows > largest
+    n_positive = int((task.target(labels_of(cohort)) == 1).sum())
+    largest = at_most or largest_exact(recipe, params, task, n_positive)
+    too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
     params = with_landmarks(recipe, params, too_many)
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
@@ -70,12 +76,13 @@ def by_landmarks(params: Mapping[str, object]) -> bool:
     return params.get("approximation") == "landmarks"
 
 
-def largest_exact(recipe: Recipe, params: Parameters) -> int | None:
+def largest_exact(recipe: Recipe, params: Parameters, task: Task, n_positive: int) -> int | None:
     """Rows that the recipe's machine can take all of; None where it is no kernel machine."""
     if recipe.machine == "baseline":
         return None
     if recipe.machine == "blend":
-        sizes = [largest_exact(member, {}) for member in recipe.every.values()]
+        members = (member for member in members_for(recipe, task.kind, n_positive) if not may_span(member))
+        sizes = [largest_exact(member, {}, task, n_positive) for member in members]
         return min((size for size in sizes if size is not None), default=None)
     return LARGEST_EXACT if build(recipe, **params).by_rows else LARGEST_WHOLE
 

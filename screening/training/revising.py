@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.cohort.id_hash import said_of_ids
+from screening.cohort.ids import said_of_ids
 from screening.documents.attention import of_model
 from screening.documents.history import ChangedClass
 from screening.documents.model import Approval

@@ -12,7 +12,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, reasons, refuse_dependent
 from screening.cohort.encoding import Encoder
-from screening.cohort.id_hash import row_number_ids
+from screening.cohort.ids import row_number_ids
 from screening.documents.attention import of_model
 from screening.documents.shape import plain
 from screening.documents.validation import Beside, Forward, LesionFacts
@@ -44,7 +44,7 @@ from screening.validation.judge import (
     refuse_too_few,
 )
 from screening.validation.stored_scores import columns_of
-from screening.validation.task import Task
+from screening.validation.task import Task, watchable
 from screening.validation.validation import Validation, calibration_of
 
 
@@ -361,7 +361,12 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
         known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
         earlier, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
-        own, test = earlier.task, cohort.take(later)
+        if earlier.task.classes != task.classes:
+            raise UsageError("not all classes occur")
+        # Of the past alone other classes may be the rare ones: it answers for those of all rows.
+        own = replace(earlier.task, watched=task.watched)
+        own = watchable(own, earlier.target, earlier.groups, earlier.folds)
+        earlier, test = replace(earlier, task=own), cohort.take(later)
         scores = held_out.ensemble.decisions(held_out.encoder.transform(test))[:, own.watched_columns]
         truth = own.is_watched(labels_of(test))
     except (UsageError, CohortError, RecipeError) as error:

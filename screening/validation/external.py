@@ -19,7 +19,7 @@ from screening.documents.shape import plain
 from screening.documents.stored import run_model_in, source_in
 from screening.documents.validation import OperatingPointFacts
 from screening.errors import CohortError, UsageError
-from screening.page.external_validation import render_validation
+from screening.page.page import render_validation
 from screening.sources.readers import Source
 from screening.spelling import first_of
 from screening.statistics.intervals import independent_difference

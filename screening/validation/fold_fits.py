@@ -138,6 +138,17 @@ class EncodedCohort(EncodedRows):
         distances = kernel_cache.Distances(x, memory)
         return cls(recipe, task.n_outputs, x, target, groups, distances, encoder)
 
+    def part(self, rows: np.ndarray) -> EncodedCohort:
+        """Some of the rows."""
+        x = np.ascontiguousarray(self.x[rows])
+        return replace(
+            self,
+            x=x,
+            target=self.target[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            distances=kernel_cache.Distances(x, self.distances.memory),
+        )
+
     def by(self, recipe: Recipe) -> EncodedCohort | None:
         """The same rows for another recipe; None where it encodes them by others."""
         one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]

@@ -24,6 +24,7 @@ from screening.statistics.threshold_search import DEFAULT_RULE, Rule
 from screening.validation.task import Task, watchable
 
 SLABS_PER_FOLD = 4
+MANY_GROUPS = 5_000
 # Up to so many rows the folds are dealt three times where nobody says how often.
 CHEAP_ROWS, CHEAP_REPEATS = 5_000, 3
 
@@ -167,6 +168,12 @@ def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds
 
 def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
     _, first, code = np.unique(groups, return_index=True, return_inverse=True)
+    if len(first) > MANY_GROUPS:  # groups of the same rows of each class in turn: a splitter weighs each one
+        held = np.zeros((len(first), strata.max() + 1), int)
+        np.add.at(held, (code, strata), 1)
+        of_group = np.empty(len(first), int)
+        of_group[np.lexsort([order[first], *held.T])] = np.arange(len(first)) % folds
+        return of_group[code]
     by_hash = np.argsort(np.argsort(order[first], kind="stable"), kind="stable")[code]
     fold = np.empty(len(strata), int)
     splitter = StratifiedGroupKFold(folds)

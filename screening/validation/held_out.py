@@ -21,16 +21,23 @@ from screening.errors import RecipeError, UsageError
 from screening.kernels import kernel_cache
 from screening.machines.base import Estimator
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
+from screening.machines.landmarks import RARE_SHARE
 from screening.parallel import Cluster
-from screening.recipes.building import build
+from screening.recipes.building import build, may_span
 from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.calibration import fit_platt
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
-from screening.validation.folds import Study
+from screening.validation.folds import Study, sub_sample
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
 
 Progress = Callable[[int, int], None]
+
+# With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
+# a blend two-class machines learn in the span of some rows (`machines.nystroem`), and light members go.
+MANY_ROWS = 5_000
+SPANNING = 300
+LEAST_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -102,41 +109,51 @@ def hold_out(
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
-    The settings compete in the first repeat, the first candidate being the default; further repeats are
-    fitted at the chosen setting alone. `like` are the same rows encoded for another recipe: its encoding and
-    distances are used again where they serve. RecipeError where no setting is fit to be used
-    (`choose_setting`).
+    The settings compete in the first repeat, on a sub-sample where there are many rows, the first candidate
+    being the default; what else there is to fit is fitted at the chosen setting alone. `like` are the same
+    rows encoded for another recipe: its encoding and distances are used again where they serve. RecipeError
+    where no setting is fit to be used (`choose_setting`).
     """
     encoded = encoded_for(study, recipe, resources, like)
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
-    total = study.folds * (len(candidates) + len(study.fold) - 1)
+    few = None
+    if n_rows > MANY_ROWS and len(candidates) > 1:
+        few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
+    total = study.folds * (len(candidates) + len(study.fold) - (few is None))
     finished = 0
 
-    def run(deal: int, settings: Sequence[Parameters]) -> list[FoldFit]:
+    def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedCohort = encoded) -> list[FoldFit]:
         nonlocal finished
         fits = []
-        for fit in fit_folds(encoded, study.fold[deal], settings, jobs, resources.cluster, resources.kept):
+        for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
             fits.append(fit)
             finished += len(fit.settings)
             if progress is not None:
                 progress(finished, total)
         return fits
 
-    first = run(0, candidates)
-    matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
-    search = choose_setting(
-        recipe.search.criterion, recipe.name, candidates, matrix, encoded.target, study.fold[0]
-    )
+    def chosen_by(fits: Sequence[FoldFit], target: np.ndarray, fold: np.ndarray) -> SearchFacts:
+        matrix = np.stack([_of_setting(fits, at)[1] for at in range(len(candidates))])
+        return choose_setting(recipe.search.criterion, recipe.name, candidates, matrix, target, fold)
+
+    if few is None:
+        first = run(study.fold[0], candidates)
+        search = chosen_by(first, encoded.target, study.fold[0])
+    else:
+        part, fold = encoded.part(few), study.fold[0][few]
+        search = chosen_by(run(fold, candidates, part), part.target, fold)
+        candidates = [dict(search.chosen)]
+        first = run(study.fold[0], candidates)
     at = candidates.index(dict(search.chosen))
-    machines = _of_setting(first, at)[0]
-    decisions = [matrix[at] if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
+    machines, decided = _of_setting(first, at)
+    decisions = [decided if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
     repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat and progress is not None:
         progress(finished, finished)
-    for deal in range(1, len(study.fold)) if repeat else ():
-        again, decided = _of_setting(run(deal, [candidates[at]]), 0)
+    for fold in study.fold[1:] if repeat else ():
+        again, decided = _of_setting(run(fold, [candidates[at]]), 0)
         decisions.append(decided)
         machines += again
     dealt = study.fold[: len(decisions)]
@@ -218,6 +235,9 @@ def held_out_by(
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
+        if study.sample.n_rows > MANY_ROWS and may_span(member):
+            own = {"approximation": "nystroem", "n_landmarks": SPANNING} | own
+            notes.append(f"member {member.name}: in the span of {SPANNING} rows (Nystroem) of each fold's")
         candidates = candidates_of(member, own, study.search, study.seed)
         step = None if resources.progress is None else _part(resources.progress, j, len(members))
         try:
@@ -241,9 +261,9 @@ def held_out_by(
 def blended(
     recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
 ) -> HeldOut:
-    """The weighted mean of the log odds that members' held-out decisions stand for, and of their machines.
+    """The weighted mean of members' held-out decisions, and of their machines.
 
-    Members that learned from one class alone know no odds: their standardised decisions weigh alike.
+    Members that learned from one class alone know no odds and weigh alike.
     """
     repeats = min(len(part.decisions) for part in parts)
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
@@ -252,6 +272,11 @@ def blended(
     known = any(part.recipe.machine != "one_class" for part in parts)
     positive = encoded.target[:, None] == codes if known else None
     pooling = Pooling.of(decisions.mean(axis=0, dtype=float), positive)
+    light = np.flatnonzero(pooling.weights.max(axis=1) < LEAST_WEIGHT)
+    if len(encoded.x) > MANY_ROWS and len(light):
+        left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light.tolist()]
+        kept = [part for m, part in enumerate(parts) if m not in light]
+        return blended(recipe, encoded, kept, (*notes, *left))
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
         decisions=pooling.pooled(decisions),

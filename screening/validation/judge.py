@@ -45,7 +45,7 @@ class Member:
     recipe: str
     title: str
     validation: Validation  # its own held-out scores
-    # slope, intercept, weight: shape (n_watched,), from its scores to the log odds that the blend averages,
+    # slope, intercept, weight: shape (n_watched,), from its scores to what the blend averages,
     # and its share of it
     slope: np.ndarray
     intercept: np.ndarray
@@ -212,7 +212,7 @@ def _of(declared: type, seen: Observed) -> dict[str, Any]:
 
 
 def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of its log odds."""
+    """What a member of a blend does alone, on the scale of the blend."""
     alone, classes = member.validation, {}
     for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
         threshold = alone.operating_point(m, rule, seed).threshold

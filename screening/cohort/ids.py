@@ -1,0 +1,204 @@
+"""What names a row: an id of its own, a stem it shares with a patient's other rows, or only its place."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from screening.cohort.cohort import Cohort
+from screening.documents.model import ModelDocument
+from screening.documents.reason import Reason
+from screening.sources.private_file import PrivateFile
+
+ROW_NUMBERS = "ids_are_row_numbers"
+PLACE_NAMES = r"#|nr|no|number|index|row|unnamed: \d+|__index_level_\d+__"
+"""How a column is called that says where a row stands."""
+INDEX_NAME = re.compile(
+    rf"{PLACE_NAMES}|id|record|unnamed:\d+|(row|line|record|sample)[ _]?(nr|no|number|id)",
+    re.IGNORECASE,
+)
+PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
+# voice_07_1, P12-OD, 0815/2 and, where a digit stands before it, 0815a and S03V2.
+ENDED = re.compile(
+    r"(?P<parted>.*\w)[\s_.:/#-]+(?P<end>\d{1,3}|[A-Z]|O[DSU]|[LR]E|left|right)"
+    r"|(?P<joined>.*\d)(?P<letter>[A-Z]\d{0,2})",
+    re.IGNORECASE,
+)
+DAY = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+# Fewer stems are years or places.
+FEWEST_STEMS = 10
+# A patient's rows are seldom more; the patients of a centre are numbered further.
+USUAL_ROWS, MOST_USUAL = 12, 20
+SPREAD = 2.0
+# Rows whose hashes are held before they are put away, in parts by the hash's first bits.
+HELD_ROWS = 1 << 20
+PART_BITS = 8
+HASHES = pa.schema([("hash", pa.uint64()), ("row", pa.int64())])
+
+
+def row_number_ids(cohort: Cohort) -> list[Reason]:
+    """Say where a row is known by its place alone, which names another patient in the next table.
+
+    Where rows come in groups, the group names the patient.
+    """
+    column = cohort.contract.id
+    if cohort.contract.group or cohort.contract.coordinates:
+        return []
+    if column is None:
+        words = "No column names the patients: the ids on this page are row numbers of the table."
+        return [Reason(ROW_NUMBERS, words, remedy=REMEDY)]
+    if not INDEX_NAME.fullmatch(column) or not _consecutive(cohort.id):
+        return []
+    words = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+    return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
+
+
+def said_of_ids(model: ModelDocument) -> list[Reason]:
+    """What a model says of its ids, which holds for every table it reads."""
+    return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
+
+
+def _consecutive(ids: np.ndarray) -> bool:
+    """Whether the ids are 0, 1, 2... or 1, 2, 3..., in any order."""
+    # A number with zeros before it was written by somebody who gives numbers to patients.
+    if len(ids) < 2 or not all(PLAIN_NUMBER.fullmatch(text) for text in ids):
+        return False
+    numbers = np.sort([int(text) for text in ids])
+    return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
+
+
+def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
+    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+    return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
+
+
+def kept_half(lots: np.ndarray) -> np.ndarray:
+    """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
+    return lots & np.uint64(0xFFFFFFFF)
+
+
+def kept_lot(name: str, key: str) -> int:
+    """The number by which the ledger knows one unit on several nights of the model that is the key."""
+    return int(kept_half(keyed_lots(np.array([name], dtype=object), key))[0])
+
+
+def stem_and_end(name: str) -> tuple[str, str]:
+    """A row's name as stem and running end; the whole of it and nothing where it has no such end."""
+    match = ENDED.fullmatch(name)
+    if match is None:
+        return name, ""
+    return match["parted"] or match["joined"], match["end"] or match["letter"]
+
+
+def stems_of(names: np.ndarray) -> np.ndarray:
+    """The stem of each row's name, shape (n_rows,), None where there is none."""
+    return np.array([name and stem_and_end(name.strip())[0] for name in names.tolist()], dtype=object)
+
+
+def sizes_of_stems(names: Sequence[str]) -> list[int]:
+    """Rows of each stem, where different names are some stems with ends that follow each other; else none."""
+    ends = defaultdict(list)
+    for stem, end in map(stem_and_end, names):
+        ends[stem].append(end)
+    several = [mine for mine in ends.values() if len(mine) > 1]
+    if len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names):
+        return []
+    if len({*names}) < 0.95 * len(names) or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
+        return []
+    running = median(_spread(mine) / len(mine) for mine in several) <= SPREAD
+    return [len(mine) for mine in ends.values()] if running else []
+
+
+def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
+    """Whether ends count a patient's rows, few and in one or two digits, and not a centre's patients."""
+    short = sum(len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names)
+    return median(sizes) <= USUAL_ROWS and max(sizes) <= MOST_USUAL and short >= 0.9 * len(names)
+
+
+def counts_rows(names: Sequence[str]) -> bool:
+    """Whether ends are one sign or a side: a patient's few rows, and no centre's many patients."""
+    few = sum(len(end) == 1 or not end[-1:].isdigit() for _, end in map(stem_and_end, names))
+    return few >= 0.95 * len(names)
+
+
+def _spread(ends: list[str]) -> int:
+    """From the first to the last of a stem's ends, by number or letter; of sides, their count."""
+    numbers = [re.search(r"\d+$", end) for end in ends]
+    if all(numbers):
+        places = [int(match[0]) for match in numbers if match]
+    elif all(len(end) == 1 for end in ends):
+        places = [ord(end.lower()) for end in ends]
+    else:
+        return len(ends)
+    return max(places) - min(places) + 1
+
+
+class DuplicateIds:
+    """Takes in the ids of a table in row order, as 64 bits each."""
+
+    def __init__(self) -> None:
+        self.n_rows = self._n_held = 0
+        self._held: list[np.ndarray] = []
+        self._file: PrivateFile | None = None
+        self._parts: list[list[int]] = [[] for _ in range(1 << PART_BITS)]
+
+    def add(self, ids: np.ndarray) -> None:
+        """Take in the ids of further rows, None where there is none."""
+        self._held.append(hashed(ids))
+        self._n_held += len(ids)
+        if self._n_held >= HELD_ROWS:
+            self._put_away()
+
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
+        repeated, rows = zip(*map(_repeated, self._whole_parts()), strict=True)
+        return np.concatenate(repeated), np.sort(np.concatenate(rows))
+
+    def _whole_parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Hashes and their rows; equal hashes are in the same part, and parts ascend."""
+        if self._file is None:
+            yield self._taken()
+            return
+        self._put_away()
+        for places in self._parts:
+            stored = pa.Table.from_batches([self._file.get(place) for place in places], HASHES)
+            yield stored["hash"].to_numpy(), stored["row"].to_numpy()
+
+    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """The hashes held, and their rows; none are held after."""
+        hashes = np.concatenate([np.zeros(0, np.uint64), *self._held])
+        rows = self.n_rows + np.arange(len(hashes))
+        self.n_rows += len(hashes)
+        self._held, self._n_held = [], 0
+        return hashes, rows
+
+    def _put_away(self) -> None:
+        self._file = self._file or PrivateFile()
+        hashes, rows = self._taken()
+        part = (hashes >> np.uint64(64 - PART_BITS)).astype(np.uint8)
+        order = np.argsort(part, kind="stable")
+        ends = np.cumsum(np.bincount(part, minlength=len(self._parts)))
+        for places, mine in zip(self._parts, np.split(order, ends[:-1]), strict=True):
+            if len(mine):
+                places.append(self._file.put(pa.record_batch([hashes[mine], rows[mine]], HASHES)))
+
+
+def _repeated(part: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes that occur more than once, and the rows that have one; 0 stands for no id."""
+    hashes, rows = part
+    ordered = np.sort(hashes)
+    found = np.unique(ordered[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)])
+    return found, rows[np.isin(hashes, found)] if found.size else rows[:0]
+
+
+def hashed(ids: np.ndarray) -> np.ndarray:
+    """64 bits per id, in this process alone; 0 where there is none."""
+    texts = (0 if text is None else hash(text) for text in ids.tolist())
+    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)
