@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import duplicates
+from screening.cohort import ids as seen_ids
 from screening.scoring import flags
 from screening.scoring.flags import Flags, as_text, as_texts
 
@@ -22,8 +22,8 @@ def little_is_held():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flags, "HELD_ROWS", 2000)
         patch.setattr(flags, "READ_ROWS", 64)
-        patch.setattr(duplicates, "HELD_ROWS", 2000)
-        patch.setattr(duplicates, "PART_BITS", 3)
+        patch.setattr(seen_ids, "HELD_ROWS", 2000)
+        patch.setattr(seen_ids, "PART_BITS", 3)
         yield
 
 
@@ -88,14 +88,14 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
     ids = np.random.default_rng(seed).integers(names, size=n).astype(str).astype(object)
     ids[::97] = None
 
-    looked = duplicates.DuplicateIds()
+    looked = seen_ids.DuplicateIds()
     for start in range(0, n, BATCH):
         looked.add(ids[start : start + BATCH])
     hashes, rows = looked.found()
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(set(duplicates.hashed(ids[expected]).tolist()))
+    assert hashes.tolist() == sorted(set(seen_ids.hashed(ids[expected]).tolist()))
 
 
 def peak(work, n_rows):
@@ -120,7 +120,7 @@ def flagging(n_rows):
 
 
 def looking(n_rows):
-    looked, largest = duplicates.DuplicateIds(), 0
+    looked, largest = seen_ids.DuplicateIds(), 0
     for start in range(0, n_rows, BATCH):
         looked.add(np.array([f"{row:07d}" for row in range(start, start + BATCH)], dtype=object))
         largest = max(largest, pa.total_allocated_bytes())

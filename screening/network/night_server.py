@@ -5,6 +5,8 @@ No thread may run in it.
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
@@ -24,6 +26,8 @@ from screening.remedies import REMEDIES  # noqa: F401
 def prepare() -> None:
     """Have numba load its compiler's tables, Jinja compile the page, and pydantic the documents."""
     nothing = np.zeros((1, 1))
+    # Which form a log has is known to the nights only: loops are compiled here without a word.
+    logging.getLogger("screening").addHandler(logging.NullHandler())
     with limit_threads(1):
         for dtype in (np.float32, np.float64):
             weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
