@@ -26,6 +26,7 @@ from screening.machines.base import (
 from screening.machines.forests import DEEPEST, Trees, TreesClassifier, rounded_down
 
 NEEDED = 'LightGBM: pip install "screening[boosting]"'
+_LOOKED_AT = 1000  # rows on which the trees as read are held to the library's own decisions
 # Of a leaf, which is stored as float32; trees that were misread would be off by whole leaves.
 _ROUNDING = 1e-6
 
@@ -115,7 +116,8 @@ class HistogramBoosting(_Boosted, TreesClassifier):
             model.fit(x, codes, sample_weight=weight)
         self.trees_ = boosted_trees(model)
         # What boosting starts from is the same for every row, or the trees were not read as they are.
-        start = model.decision_function(x).reshape(len(x), -1) - self.trees_.sums(x)
+        rows = x[:: max(1, len(x) // _LOOKED_AT)]
+        start = model.decision_function(rows).reshape(len(rows), -1) - self.trees_.sums(rows)
         self.start_ = start.mean(axis=0)
         if np.ptp(start, axis=0).max() > _ROUNDING * len(self.trees_.value) * np.abs(self.trees_.value).max():
             raise RecipeError("this version of scikit-learn keeps boosted trees in another way; take 1.7")
