@@ -16,6 +16,7 @@ from screening.recipes.loading import read_recipe
 from screening.scoring.cases import contributions
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
+from screening.validation import held_out
 
 TEXT = """
 name = "ours"
@@ -189,3 +190,23 @@ def test_the_blend_is_a_scikit_learn_estimator():
 
 def test_training_without_a_recipe_is_the_blend(cohort, trained):
     assert trained(cohort, search=1, repeats=1).document["recipe"]["name"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("params", "rows"), [({}, 30), ({"n_landmarks": 40}, 40), ({"approximation": "none"}, None)]
+)
+def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_otherwise(
+    cohort, monkeypatch, params, rows
+):
+    monkeypatch.setattr(held_out, "MANY_ROWS", 50)
+    monkeypatch.setattr(held_out, "SPANNING", 30)
+    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params)
+
+    notes = [note for note in model.document["training"]["notes"] if "in the span of" in note]
+    assert len(notes) == (rows is not None)
+    machines = model.ensemble.members[0].machines
+    if rows is not None:
+        assert f"in the span of {rows} rows" in notes[0]
+        assert {len(machine.support_) for machine in machines} == {rows}
+    else:
+        assert all(len(machine.support_) > 40 for machine in machines)

@@ -235,9 +235,10 @@ def held_out_by(
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     for j, member in enumerate(members):
         own = {name: value for name, value in params.items() if name in member.names}
-        if study.sample.n_rows > MANY_ROWS and may_span(member):
-            own = {"approximation": "nystroem", "n_landmarks": SPANNING} | own
-            notes.append(f"member {member.name}: in the span of {SPANNING} rows (Nystroem) of each fold's")
+        if study.sample.n_rows > MANY_ROWS and "approximation" not in own and may_span(member):
+            own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
+            rows = f"{own['n_landmarks']} rows (Nystroem) of each fold's"
+            notes.append(f"member {member.name}: in the span of {rows}")
         candidates = candidates_of(member, own, study.search, study.seed)
         step = None if resources.progress is None else _part(resources.progress, j, len(members))
         try:
