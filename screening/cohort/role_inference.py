@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow.compute as pc
@@ -73,15 +73,18 @@ PLACES = frozenset((
 WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
-def inferred(source: Source, given: Contract, starter: bool = False) -> tuple[Contract, list[str]]:
+def inferred(
+    source: Source, given: Contract, summaries: Mapping[str, ColumnSummary] | None = None
+) -> tuple[Contract, list[str]]:
     """Complete `given` (roles only) with features inferred from the whole table.
 
-    `starter`: also list categories and ranges, and declare the missing-value codes that occur.
-    The notes say what was inferred, by column
-    name and without values. Raises CohortError: columns of a role are absent,
-    files have different columns, or no feature is left.
+    With `summaries`, what the columns hold, for a starter contract: it also lists categories and ranges, and
+    declares the missing-value codes that occur. The notes say what was inferred, by column name and without
+    values. Raises CohortError: columns of a role are absent, files have different columns, or no feature is
+    left.
     """
-    summaries = summaries_of(source, given)
+    starter = summaries is not None
+    summaries = summaries_of(source, given) if summaries is None else summaries
     rows = max((summary.rows for summary in summaries.values()), default=0)
     if summaries and not rows:
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
@@ -280,7 +283,7 @@ def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, ob
     return feature
 
 
-def with_coordinates(summaries: dict[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
+def with_coordinates(summaries: Mapping[str, ColumnSummary], given: Contract, notes: list[str]) -> Contract:
     """Columns x, y and z as voxel coordinates, where no other role was given them."""
     taken = {given.id, given.group, given.label, given.time, *given.subgroup, *given.drop}
     free = {name.lower(): name for name in summaries if name not in taken}

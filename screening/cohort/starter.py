@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -52,11 +52,12 @@ def starter_contract(
     given = contract_of(None, label=label, positive=positive, id=id, group=group, drop=drop)
     files, given = opened(source, given)
     guesses: list[str] = []
-    roles = guessed_roles(files, given, guesses)
-    contract, notes = inferred(files, roles, starter=True)
+    summaries = summaries_of(files, given)
+    roles = guessed_roles(files, summaries, given, guesses)
+    contract, notes = inferred(files, roles, summaries)
     signs = dependence(files, contract)
     if found := proposed(signs, contract, given):
-        contract, notes = inferred(files, roles.with_roles(**found), starter=True)
+        contract, notes = inferred(files, roles.with_roles(**found), summaries)
     # What cannot be read with it is said now, with place and remedy, and not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *guesses, *notes, *(sign.note for sign in signs)]
@@ -74,9 +75,10 @@ def proposed(signs: Sequence[Sign], contract: Contract, given: Contract) -> dict
     return {"group": sign.column}
 
 
-def guessed_roles(source: Source, given: Contract, notes: list[str]) -> Contract:
+def guessed_roles(
+    source: Source, summaries: Mapping[str, ColumnSummary], given: Contract, notes: list[str]
+) -> Contract:
     """Roles by obvious column names, where none was given."""
-    summaries = summaries_of(source, given)
     given = with_coordinates(summaries, given, notes)
     # Voxels may well be of two patients.
     fewest = 1 if given.coordinates else FEW_VALUES
