@@ -25,6 +25,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from resumed import run_missing
+from scipy.optimize import brentq
+from scipy.special import expit
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -79,7 +81,7 @@ def made_stays(rows: int, seed: int = 0) -> pd.DataFrame:
         + pd.Series(disposition).map(goes).to_numpy()
         + 0.15 * (drugs[:, 0] == 2)
     )
-    chance = 1 / (1 + np.exp(-(logit - _shift(logit, 0.11))))
+    chance = expit(logit - _shift(logit, 0.11))
     band = (age // 10).astype(int) * 10
     numbers = rng.permutation(np.arange(10_000_000, 10_000_000 + 40 * n_patients, 40))
     columns: dict[str, object] = {
@@ -143,12 +145,7 @@ def _falling(n: int) -> np.ndarray:
 
 def _shift(logit: np.ndarray, prevalence: float) -> float:
     """What has to be taken off for the mean chance to be the prevalence."""
-    low, high = -20.0, 20.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        too_high = np.mean(1 / (1 + np.exp(-(logit - middle)))) > prevalence
-        low, high = (middle, high) if too_high else (low, middle)
-    return low
+    return float(brentq(lambda shift: expit(logit - shift).mean() - prevalence, -20, 20))
 
 
 METHODS = ("auto", "histogram boosting", "forest of 500")

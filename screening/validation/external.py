@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from screening.documents.stored import run_model_in, source_in
 from screening.documents.validation import OperatingPointFacts
 from screening.errors import CohortError, UsageError
 from screening.page.page import render_validation
+from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of
 from screening.statistics.intervals import independent_difference
@@ -29,9 +29,6 @@ from screening.storage.serialization import versions, written
 from screening.validation.judge import Fixed, HeldOutScores, check_promise, judge, refuse_too_few
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
-
-if TYPE_CHECKING:
-    from screening.cohort.reading import Readable
 
 NAMED_ROWS = 5
 
