@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,7 +24,7 @@ from screening.contract.keys import contract_toml, keys_of
 from screening.documents.series import series_name
 from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
-from screening.files import read_bounded
+from screening.files import read_bounded, read_toml
 from screening.spelling import did_you_mean
 
 FORMAT = 1
@@ -308,14 +307,7 @@ class Contract(BaseModel):
         Raises UsageError where there is none, CohortError with every fault where it breaks the rules.
         """
         path = Path(path)
-        try:
-            content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))
-        except RecursionError:
-            raise CohortError(f"{path.name}: tables are nested too deeply for a contract") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise CohortError(
-                f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line"
-            ) from error
+        content = read_toml(path, MOST_BYTES, CohortError)
         features = content.get("features")
         for feature in features.values() if isinstance(features, dict) else ():
             if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
