@@ -179,6 +179,12 @@ def _side(value: int) -> int:
     return value
 
 
+def _rising(bounds: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= bounds[0] <= bounds[1]:
+        raise ValueError("write the fewest rows and the most, such as [60, 120]")
+    return bounds
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
 
@@ -232,6 +238,10 @@ class Contract(BaseModel):
         How long a confirmed case is known when it is flagged again.
     verdicts_need : list of {"site", "initials"}
         What a verdict must say of its reviewer; one without it is refused.
+    files_per_night : int, optional
+        Files that a night's table comes in, such as one a ward; not held against the table to train on.
+    rows_per_night : (fewest, most), optional
+        Rows that a night's table has, such as [60, 120]; not held against the table to train on.
     review_by : date, optional
         Day from which on every night asks for a review of the model; two years after training without it.
     on_unseen : {"unknown", "refuse_row", "stop"}
@@ -270,6 +280,8 @@ class Contract(BaseModel):
     review_sample: Annotated[int, Field(ge=0)] = 5
     known_days: Annotated[int, Field(ge=0)] = 30
     verdicts_need: list[Literal["site", "initials"]] = []
+    files_per_night: Annotated[int, Field(gt=0)] | None = None
+    rows_per_night: Annotated[tuple[int, int], AfterValidator(_rising)] | None = None
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
