@@ -138,8 +138,9 @@ class ColumnSummary:
             native = floats(cells)
             self.present += int(np.count_nonzero(~np.isnan(native)))
             self._add_numbers(native)
-            if not self.many_texts:
-                self._add_texts(pc.unique(texts(cells).drop_null()))
+            words = None if self.many_texts else texts(cells)
+            if words is not None:
+                self._add_texts(pc.unique(words.drop_null()))
             return
         if pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
