@@ -222,10 +222,11 @@ class Calibration:
 
 @document
 class LaterClass(OfRule, Area, Rates):
-    """What the threshold that the rule chose on the past did to what came after."""
+    """What threshold and chances of the past did to what came after."""
 
     n_positive: int
     n_negative: int
+    observed_expected: Share | None = rare()
 
 
 @document

@@ -26,7 +26,7 @@ from screening.statistics.intervals import independent_difference
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, check_promise, judge, refuse_too_few
+from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
 
@@ -207,17 +207,17 @@ def _scores(
 ) -> HeldOutScores:
     """What the model is judged by here: its own thresholds and chances, tried on these rows."""
     facts = model.facts
-    scores = decisions[:, task.watched_columns]
-    watched = target[:, None] == np.asarray(task.watched_codes)
     thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    classes = (model.predicted(decisions), target) if task.kind == "multi" else (None, None)
+    chances = [*(facts.validation.class_chances or {}).values()]
+    validation = Validation.of_decisions(decisions[None], task, target, rows.group, chances)
+    shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
-        validation=Validation.elsewhere(scores, watched, rows.group, *classes),
+        validation=validation,
         trained=None,
         subgroups=rows.subgroups,
-        shares={name: prevalence_range(watched[:, m], rows.group) for m, name in enumerate(task.watched)},
+        shares=dict(zip(task.watched, shares, strict=True)),
         fixed=Fixed(
             thresholds=np.array([thresholds[name] for name in task.watched]),
             calibration=facts.validation.calibration,
@@ -257,11 +257,6 @@ def _class_elsewhere(
 
 def _local(held: HeldOutScores, promise: OperatingPointFacts, seed: int) -> OperatingPoint:
     """The operating point that the model's rule chooses here; UsageError where it keeps none."""
-    rule, name = replace(promise.rule, prevalence=None), promise.label
-    if rule.name == "threshold":
+    if promise.rule.name == "threshold":
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
-    m, task = held.task.watched.index(name), replace(held.task, watched=(name,))
-    refuse_too_few(task, held.validation.watched[:, [m]], [rule])
-    point = held.validation.operating_point(m, rule, seed)
-    check_promise(task, [point])
-    return point
+    return chosen(held.watching(promise.label), [replace(promise.rule, prevalence=None)], seed)[0]

@@ -12,25 +12,17 @@ from typing import TypedDict
 
 import numpy as np
 
-from screening.cohort.cohort import labels_of
 from screening.documents.chances import likeliest
 from screening.documents.comparison import Figure
-from screening.documents.figures import Ends, Ranking
-from screening.documents.validation import Curve
-from screening.statistics.operating_point import (
-    OperatingPoint,
-    Rule,
-    choose,
-    curve,
-    overall,
-    points,
-    summary,
-)
+from screening.documents.figures import Ends
+from screening.documents.validation import Platt
+from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
 from screening.statistics.threshold_search import alike
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
+from screening.validation.task import Task
 
 
 class OfClass(TypedDict):
@@ -62,36 +54,34 @@ class Validation:
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> Validation:
         """The scores that a recipe's folds give."""
-        task, columns = study.task, study.task.watched_columns
-        decisions = held_out.decisions.astype(float)
-        mean = decisions.mean(axis=0)
-        multi = task.kind == "multi"
+        return cls.of_decisions(
+            held_out.decisions.astype(float), study.task, study.target, study.groups, held_out.class_chances,
+            fold=held_out.fold[0], n_settings=held_out.search.n_candidates, alike=alike(held_out.encoded.x),
+        )  # fmt: skip
+
+    @classmethod
+    def of_decisions(
+        cls, decisions: np.ndarray, task: Task, target: np.ndarray, groups: np.ndarray | None,
+        chances: Sequence[Platt], *,
+        fold: np.ndarray | None = None, n_settings: int = 1, alike: np.ndarray | None = None,
+    ) -> Validation:  # fmt: skip
+        """Decisions (n_repeats, n_rows, n_outputs) by machines that had not seen the rows.
+
+        `fold` is None of rows that took no part in any training.
+        """
+        columns, mean, multi = task.watched_columns, decisions.mean(axis=0), task.kind == "multi"
         return cls(
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
-            fold=held_out.fold[0],
-            watched=task.is_watched(labels_of(study.sample)),
+            fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
+            watched=target[:, None] == np.asarray(task.watched_codes),
             own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
-            predicted=likeliest(held_out.class_chances, mean) if multi else None,
-            groups=study.groups,
-            n_settings=held_out.search.n_candidates,
-            target=study.target if multi else None,
-            alike=alike(held_out.encoded.x),
+            predicted=likeliest(chances, mean) if multi else None,
+            groups=groups,
+            n_settings=n_settings,
+            target=target if multi else None,
+            alike=alike,
         )
-
-    @classmethod
-    def elsewhere(
-        cls,
-        scores: np.ndarray,
-        watched: np.ndarray,
-        groups: np.ndarray | None,
-        predicted: np.ndarray | None = None,
-        target: np.ndarray | None = None,
-    ) -> Validation:
-        """Scores of rows that took no part in training, (n_rows, n_watched), by the whole model."""
-        nothing = np.zeros(watched.shape, dtype=bool)
-        fold = np.zeros(len(scores), dtype=int)
-        return cls(scores, scores[None], fold, watched, nothing, predicted, groups, 1, target)
 
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
@@ -108,6 +98,16 @@ class Validation:
             alike=None if self.alike is None else self.alike[rows],
         )
 
+    def watching(self, classes: list[int]) -> Validation:
+        """Some of the watched classes, by their numbers."""
+        return replace(
+            self,
+            scores=self.scores[:, classes],
+            repeats=self.repeats[:, :, classes],
+            watched=self.watched[:, classes],
+            own=self.own[:, classes],
+        )
+
     def of_class(self, m: int) -> OfClass:
         """The rows as one watched class has them."""
         return {
@@ -118,24 +118,6 @@ class Validation:
             "repeats": self.repeats[:, :, m],
             "alike": self.alike,
         }
-
-    def ranking(self, m: int, seed: int) -> Ranking:
-        """AUROC and average precision of a watched class, with intervals."""
-        return summary(
-            self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
-        )
-
-    def area(self, m: int) -> tuple[float, float, float]:
-        """AUROC of a watched class, with its interval."""
-        return area(self.scores[:, m], self.watched[:, m], self.groups, n_settings=self.n_settings)
-
-    def curve(self, m: int, prevalence: float, seed: int) -> Curve:
-        """What every threshold would do to a watched class."""
-        return curve(self.scores[:, m], self.watched[:, m], self.groups, seed=seed, prevalence=prevalence)
-
-    def points(self, m: int, prevalence: float, seed: int) -> list[OperatingPoint]:
-        """What the usual rules would choose for a watched class."""
-        return points(**self.of_class(m), seed=seed, prevalence=prevalence)
 
     def operating_points(self, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
         """Of every watched class the threshold by its rule."""
@@ -177,8 +159,14 @@ class Outcome:
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
+        found = self.validation
         return {
-            "auroc": _mean([self.validation.area(m) for m in range(len(self.points))]),
+            "auroc": _mean(
+                [
+                    area(own, cases, found.groups, n_settings=found.n_settings)
+                    for own, cases in zip(found.scores.T, found.watched.T, strict=True)
+                ]
+            ),
             "sensitivity": _mean([point.sensitivity_ends for point in self.points]),
             "specificity": _mean([point.specificity_ends for point in self.points]),
         }
