@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.cohort.dependence import dependence, reasons, refuse_dependent
+from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
 from screening.documents.attention import of_model
@@ -140,8 +141,6 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
-    signs = [] if independent else dependence(cohort.source, cohort.contract)
-    refuse_dependent(signs)
     if independent and cohort.contract.group is None:
         said = "every row is taken for a patient of its own (--independent)"
         cohort = replace(cohort, notes=[*cohort.notes, said])
@@ -150,13 +149,8 @@ def train(
         refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    def planned_for(rows: Cohort, folds: int, repeats: int | None, max_rows: int | None) -> Study:
-        return laid(
-            rows, recipe, rule, params or {},
-            folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
-        )  # fmt: skip
-
-    study = planned_for(cohort, folds, repeats, max_rows)
+    plan = partial(laid, recipe=recipe, rule=rule, params=params or {}, search=search, seed=seed)
+    study = plan(cohort, folds=folds, repeats=repeats, max_rows=max_rows, independent=independent)
     sample, task = study.sample, study.task
     n_watched = len(task.watched)
     if not lesions:  # of which there may be more than rows of voxels tell
@@ -165,7 +159,7 @@ def train(
     resources = Resources(jobs, memory, progress, cluster, kept)
 
     def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
-        own = planned_for(rows, min(folds, 3), 1, None)
+        own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
         return own, held_out_by(own, recipe, resources=Resources(jobs))
 
     # The machines of the folds are the model: holding rows out is the training.
@@ -205,7 +199,7 @@ def train(
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *reasons(signs), *row_number_ids(study.cohort)]
+    attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,

@@ -19,7 +19,6 @@ from screening.documents.validation import (
     Beside,
     BesideFacts,
     Calibration,
-    Difference,
     Figures,
     Forward,
     LaterClass,
@@ -34,10 +33,9 @@ from screening.statistics.performance import at_local_prevalence, per_class, per
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.statistics.threshold_search import pick
-from screening.validation.paired import difference, differences, independent_units, resampled
 from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
-from screening.validation.validation import Outcome, Validation, measured
+from screening.validation.validation import Outcome, Validation, differences, measured
 
 
 @dataclass(frozen=True)
@@ -271,7 +269,7 @@ def _comparison(
                 facts,
                 thresholds=other.thresholds.tolist(),
                 figures=_figures(other),
-                differences=_differences(own, other, seed),
+                differences=differences(own, other),
             )
         rows.append(facts)
     figures = _figures(own)
@@ -288,23 +286,8 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
 
 def _figures(outcome: Outcome) -> dict[str, float | None]:
     figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = {} if outcome.validation.target is None else {"macro_recall": _recall(outcome)}
-    return figures | several
-
-
-def _differences(own: Outcome, other: Outcome, seed: int) -> dict[str, Difference]:
-    """What the method's own figures are above another's."""
-    gaps = differences(own, other)
-    if own.validation.target is not None:
-        mine, theirs = (figures["macro_recall"] for figures in resampled([own, other], 0.9, seed=seed))
-        gaps["macro_recall"] = difference(
-            (_recall(own), _recall(other)), (mine, theirs), independent_units(own.validation)
-        )
-    return gaps
-
-
-def _recall(outcome: Outcome) -> float:
-    return float(measured(outcome, 0.9)["macro_recall"][0])
+    several = outcome.validation.target is not None
+    return figures | ({"macro_recall": float(measured(outcome, 0.9)["macro_recall"][0])} if several else {})
 
 
 # Training cases flagged may fall short of the promise by this many standard errors, and by so much.

@@ -74,7 +74,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         if name.startswith("subgroup:")
     }
     predictive = facts.validation.predictive[task.watched[0]]
-    beside = facts.validation.comparison and facts.validation.comparison.beside
+    beside = facts.validation.comparison.beside if facts.validation.comparison else None
     settings = {member.recipe: 1 for member in facts.blend}
     settings |= {each.recipe: each.n_candidates or 1 for each in beside or () if each.reason is None}
     return HeldOutScores(
