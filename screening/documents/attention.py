@@ -282,12 +282,13 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
             ("sensitivity", point.sensitivity, one.promise.sensitivity),
             ("specificity", point.specificity, one.promise.specificity),
             ("auroc", area, one.promise.auroc),
+            ("lesions", *(each and each.sensitivity for each in (point.lesions, one.promise.lesions))),
         ):
-            high = one.differences[figure].high
+            high = one.differences[figure].high if figure in one.differences else None
             if high is None or high >= 0 or seen is None or past is None:
                 continue
             here, then = (f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen, past))
-            name = "AUROC" if figure == "auroc" else figure.capitalize()
+            name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
                 "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
                 None, seen, past,

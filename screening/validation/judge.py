@@ -29,7 +29,7 @@ from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule, curve, summary
 from screening.statistics.operating_point import points as points_of
-from screening.statistics.performance import at_local_prevalence, per_class, performance
+from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.statistics.threshold_search import pick
@@ -143,7 +143,9 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
                 scores, positive, validation.fold, point.prevalence, groups, held.one_class
             )
         else:
-            calibration[name] = calibration_elsewhere(held.fixed.calibration[name], scores, positive, groups)
+            calibration[name] = calibration_elsewhere(
+                held.fixed.calibration[name], scores, positive, groups, held.prevalence
+            )
     confusion, rows = None, None
     if validation.predicted is not None and validation.target is not None:
         confusion, rows = per_class(validation.target, validation.predicted, task.classes)
@@ -188,7 +190,13 @@ def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> Op
     """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
     found = held.validation
     seen = performance(found.scores[:, m], found.watched[:, m], threshold, found.groups)
-    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **_shared_by(OperatingPoint, seen))
+    point = OperatingPoint(
+        rule=rule, misses=seen.false_negative, notes=(), **_shared_by(OperatingPoint, seen)
+    )
+    if held.prevalence is None:
+        return point
+    at_share = rates(point.sensitivity_ends, point.specificity_ends, held.prevalence)
+    return replace(point, prevalence=held.prevalence, **at_share)
 
 
 def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
