@@ -278,11 +278,12 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
     for point in found.operating_points:
         one, which = found.classes[point.label], _of_class(found, point.label)
         area = found.figures.summary[point.label].auroc
+        lesions = [each.sensitivity if each else None for each in (point.lesions, one.promise.lesions)]
         for figure, seen, past in (
             ("sensitivity", point.sensitivity, one.promise.sensitivity),
             ("specificity", point.specificity, one.promise.specificity),
             ("auroc", area, one.promise.auroc),
-            ("lesions", *(each and each.sensitivity for each in (point.lesions, one.promise.lesions))),
+            ("lesions", lesions[0], lesions[1]),
         ):
             high = one.differences[figure].high if figure in one.differences else None
             if high is None or high >= 0 or seen is None or past is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def lesions_elsewhere(
     return seen, local
 
 
-def _false_range(false: np.ndarray, seed: int) -> dict[str, float]:
+def _false_range(false: np.ndarray, seed: int) -> dict[str, Any]:
     """False clusters a patient, with the interval of resampled patients."""
     draws = np.random.default_rng(seed).choice(false, (DRAWS, len(false))).mean(axis=1)
     low, high = percentiles(draws[:, None], len(false))

@@ -188,15 +188,13 @@ def chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[Operat
 
 def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
     """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
-    found = held.validation
-    seen = performance(found.scores[:, m], found.watched[:, m], threshold, found.groups)
-    point = OperatingPoint(
-        rule=rule, misses=seen.false_negative, notes=(), **_shared_by(OperatingPoint, seen)
-    )
-    if held.prevalence is None:
-        return point
-    at_share = rates(point.sensitivity_ends, point.specificity_ends, held.prevalence)
-    return replace(point, prevalence=held.prevalence, **at_share)
+    rows = held.validation
+    seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
+    figures = _shared_by(OperatingPoint, seen)
+    if held.prevalence is not None:
+        at_share = rates(seen.sensitivity_ends, seen.specificity_ends, held.prevalence)
+        figures |= {"prevalence": held.prevalence} | at_share
+    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
 
 
 def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
