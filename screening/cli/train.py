@@ -292,6 +292,10 @@ def validate(
     positive: Annotated[
         str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
     ] = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of cases in that place, if it is another than in COHORT."),
+    ] = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -313,6 +317,7 @@ def validate(
             options.source_of(cohort, table, query),
             label=label,
             positive=positive,
+            prevalence=prevalence,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         external.write_validation(found, folder, templates)
