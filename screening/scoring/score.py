@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
@@ -25,11 +23,12 @@ from screening.ledger import Ledger, publish_night, record_night, since_last
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.document import night_of, remembered, run_document, waiting, with_id
-from screening.scoring.flags import write_flagged
+from screening.scoring.case_history import night_of, remembered, waiting
+from screening.scoring.flagged import write_flagged
 from screening.scoring.fragments import decided_by
-from screening.scoring.night_summary import Blocks, Night
-from screening.storage.model import Model, ScoreColumns, score_batch
+from screening.scoring.rows import RowColumns, Rows, write_scores
+from screening.scoring.summary import Kept, Summary
+from screening.storage.model import Model, score_batch
 from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, written
 
@@ -174,45 +173,45 @@ def score(
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
         decided = stack.enter_context(decided_by(workers, model, stream, out))
-        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model, stream.source.geometries)
-        columns = ScoreColumns(model)
-        with pq.ParquetWriter(folder / "scores.parquet", columns.schema) as table:
+        rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
+        n_scored = 0
+        with rows.appending(columns) as append:
             for batch in stream:
                 scored = score_batch(model, batch, decided(batch))
-                table.write_table(columns.table(batch, scored))
-                tally.add(batch, scored)
-                blocks.add(batch, scored)
+                append(columns.table(batch, scored))
+                kept.add(batch, scored)
+                n_scored += batch.n_rows
                 if progress is not None:
-                    progress(tally.n_scored, stream.source.n_rows or 0)
-        run = run_document(
-            model, tally, blocks, stream, stream.gates,
-            key=key, date=night, started=started.isoformat(timespec="seconds"),
-            scores=folder / "scores.parquet",
-        )  # fmt: skip
-        known, drawn = None, frozenset[str]()
+                    progress(n_scored, stream.source.n_rows or 0)
+        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
+        summary = Summary(model, kept, rows, seed=int(key[:16], 16))
+        run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
         if ledger is None:
             run = replace(run, attention=of_run(run, trained=model.trained))
+            write_scores(rows, folder / "scores.parquet")
         else:
-            brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
-            found = record_night(ledger, brought, force=force)
-            known, drawn = found.cases, frozenset(found.drawn)
-            run = replace(remembered(run, brought, found), since=since_last(ledger, brought))
-        run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
-        times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
+            brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
+            recorded = record_night(ledger, brought, force=force)
+            run = replace(remembered(run, brought, recorded), since=since_last(ledger, brought))
+            write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))
+        rows.path.unlink()
         if not shadow:
-            write_flagged(folder / "flagged.csv", tally.flags, model, bool(tally.groups), known, drawn)
+            write_flagged(folder / "flagged.csv", folder / "scores.parquet")
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        run = replace(run, times=times, outputs=outputs)
-        document, text = written(plain(run) | {"model": with_id(model)})
+        run = replace(
+            run,
+            stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
+            times=replace(run.times, seconds=round(time.perf_counter() - clock, 3)),
+            outputs=outputs,
+        )
+        document, text = written(plain(run))
         if not shadow:
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
     if ledger is not None:
         # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
-        publish_night(ledger, key, found.revision)
+        publish_night(ledger, key, recorded.revision)
     return Run(Path(out), document)
 
 
