@@ -26,12 +26,12 @@ PIECE_ROWS = 1 << 19
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
-_BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
+BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
 FORMULA = re.compile(
-    _BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+    BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
 )
 # What Arrow can look for: a sign of a formula behind nothing but signs, which holds of every such cell.
-MAY_BEGIN = _BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
+MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
 def flagged_rows(scores: Path) -> Iterator[pa.Table]:

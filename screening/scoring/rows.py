@@ -69,12 +69,10 @@ class Rows:
         self.path = path
 
     @contextmanager
-    def appending(self, columns: RowColumns) -> Iterator[Callable[[pa.Table], None]]:
+    def appending(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
         """Give the function that appends rows."""
         # Read again in a moment, and gone then: shrinking it would only take time.
-        with pq.ParquetWriter(
-            self.path, columns.schema, compression="none", use_dictionary=_few(columns.schema)
-        ) as table:
+        with pq.ParquetWriter(self.path, schema, compression="none", use_dictionary=_few(schema)) as table:
             yield table.write_table
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

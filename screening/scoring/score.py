@@ -16,7 +16,8 @@ from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.shape import plain
 from screening.documents.stored import run_in
-from screening.errors import UsageError
+from screening.documents.tables import table, word
+from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger import Ledger, publish_night, record_night, since_last
@@ -30,7 +31,7 @@ from screening.scoring.rows import RowColumns, Rows, write_scores
 from screening.scoring.summary import Kept, Summary
 from screening.storage.model import Model, score_batch
 from screening.storage.publishing import publish
-from screening.storage.serialization import canonical, written
+from screening.storage.serialization import canonical, read_document, written
 
 BATCH_ROWS = 16_384
 
@@ -140,8 +141,8 @@ def score(
     CohortError
         The table breaks the model's contract; nothing is written.
     UsageError
-        The date is none, the place cannot be written, or a template cannot be drawn; another table or model
-        is in force for this night of the series.
+        The date is none, the place cannot be written or holds another night or model, or a template cannot
+        be drawn; another table or model is in force for this night of the series.
     Locked
         Another run is writing there.
 
@@ -163,6 +164,7 @@ def score(
         )
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
+    _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
@@ -175,7 +177,7 @@ def score(
         decided = stack.enter_context(decided_by(workers, model, stream, out))
         rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
         n_scored = 0
-        with rows.appending(columns) as append:
+        with rows.appending(columns.schema) as append:
             for batch in stream:
                 scored = score_batch(model, batch, decided(batch))
                 append(columns.table(batch, scored))
@@ -225,6 +227,21 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
         raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
     return night.isoformat()
+
+
+def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
+    """UsageError where the directory holds another night, or this one as another model scored it."""
+    try:
+        earlier = read_document(out, "run")
+        date, digest = word(earlier, "date"), word(table(earlier, "model"), "digest")
+    except (ModelError, LookupError, TypeError):
+        return  # no run, or a damaged one, which may be replaced
+    another = f"the night of {date}" if date != night else "this night as another model scored it"
+    if (date, digest) != (night, model.digest):
+        raise UsageError(
+            f"{out} holds {another}: a run directory belongs to one night of one model; give another --out, "
+            "or move that directory away"
+        )
 
 
 def _run_key(
