@@ -127,12 +127,17 @@ def write_scores(
     with pq.ParquetWriter(path, schema, use_dictionary=_few(schema)) as table:
         for batch in rows.batches([field.name for field in kept]):
             flagged = batch["flagged"].to_numpy(zero_copy_only=False)
+            facts: list[Sequence[object] | np.ndarray]
             facts = [ranks[n_ranked : n_ranked + np.count_nonzero(flagged)]]
             n_ranked += len(facts[0])
             if known is not None:
                 names = batch[unit].filter(batch["flagged"]).to_pylist()
-                histories = [_history(known.get(name), name in drawn) for name in names]
-                facts += zip(*histories, strict=True) if histories else ([], [], [])
+                cases = [known.get(name) for name in names]
+                facts += [
+                    [case and case.state for case in cases],
+                    [case and case.nights for case in cases],
+                    [case and name in drawn for name, case in zip(names, cases, strict=True)],
+                ]
             columns = [
                 pc.if_else(batch["flagged"], batch[name], None) if name.startswith(DISPLAY) else batch[name]
                 for name in batch.schema.names
@@ -141,10 +146,6 @@ def write_scores(
                 _among(flagged, values, kind) for values, kind in zip(facts, added.values(), strict=True)
             ]
             table.write_table(pa.table(columns, schema=schema))
-
-
-def _history(case: Known | None, drawn: bool) -> tuple[object, object, object]:
-    return (case.state, case.nights, drawn) if case else (None, None, None)
 
 
 def _among(flagged: np.ndarray, values: Sequence[object] | np.ndarray, kind: pa.DataType) -> pa.Array:
