@@ -293,7 +293,7 @@ def _local(
         rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
     elif rule.name == "threshold":
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
-    return chosen(held.watching(promise.label), [rule], seed)[0]
+    return chosen(held, held.task.watched.index(promise.label), rule, seed)
 
 
 def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
