@@ -176,7 +176,7 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     point = held.validation.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and rule.name == "min_sensitivity":
         asked = rule.value or 0.0
-        if rule.confidence is not None or asked > _most(point.n_positive, rule):
+        if rule.confidence is not None or point.n_positive < _needed(rule):
             raise UsageError(_too_few(name, point.n_positive, rule))
         raise UsageError(
             f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as most "
@@ -311,32 +311,28 @@ def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
 
     The UsageError names the class, its cases and how many the rule needs.
     """
-    if rule.name == "min_sensitivity" and (rule.value or 0.0) > _most(n_cases, rule) + 1e-9:
+    if rule.name == "min_sensitivity" and n_cases < _needed(rule):
         raise UsageError(_too_few(name, n_cases, rule))
 
 
 def _too_few(name: str, m: int, rule: Rule) -> str:
-    asked = rule.value or 0.0
-    sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+    sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
+    # What a threshold at the lowest of so many cases promises.
+    most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
     return (
-        f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
-        f"flagged. At least {_needed(rule)} cases are needed; or ask for less: --min-sensitivity "
-        f"{np.floor(100 * _most(m, rule)) / 100:g}, or another rule such as --max-flag-rate 0.1"
+        f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
+        f"flagged. Bring {'more' if np.isinf(needed) else int(needed)} cases or more, or ask for less: "
+        f"--min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
     )
 
 
-def _most(m: int, rule: Rule) -> float:
-    """The sensitivity that a threshold at the lowest of m cases promises."""
-    return 1 - 1 / (m + 1) if rule.confidence is None else float((1 - rule.confidence) ** (1 / m))
-
-
-def _needed(rule: Rule) -> str:
+def _needed(rule: Rule) -> float:
     """How many cases promise what is asked with a threshold at the lowest."""
     asked = rule.value or 0.0
     if asked >= 1:
-        return "more"
+        return np.inf
     cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
-    return str(int(np.ceil(cases - 1e-9)))
+    return float(np.ceil(cases - 1e-9))
 
 
 def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
