@@ -303,8 +303,8 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
 
     with pytest.raises(ClusterError, match="would travel unencrypted"):
-        plain.check(rows_travel=True)
-    workers.check(rows_travel=True)
+        plain.check(secret=True)
+    workers.check(secret=True)
 
 
 def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):

@@ -34,13 +34,14 @@ from screening.parallel import Cluster, in_parallel
 GRACE_SECONDS = 20
 # The numerical libraries start a thread a core each otherwise, whatever the command was told.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
-BY_MEMORY = (-9, -6)
+# The kernel kills what takes the last memory, a library that cannot have what it asks for aborts, and what
+# cannot even have a thread ends before it can speak.
+BY_MEMORY = (-9, -6, 1)
 MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
 # Of the environment, what a hook is given: where things are, who it is, its language and time zone.
 INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP",
-    "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+    "TEMP", "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
 )  # fmt: skip
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.network.night_server"]
@@ -153,9 +154,9 @@ class Processes:
         with self._guard:
             self._working.discard(process)
             code = process.exitcode or 0
-        if code in BY_MEMORY and not late:
-            said = f"ended by {signal.Signals(-code).name}, as happens where memory ends: {MEMORY}"
-            code, lines = 2, [*lines, {"event": said, "exit_code": 2}]
+        if code in BY_MEMORY and not late and not lines:
+            said = f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
+            return Ended(2, [{"event": said, "exit_code": 2}])
         return Ended(code, lines, late)
 
     def stop(self) -> None:

@@ -45,7 +45,11 @@ class _Hold:
     def __post_init__(self) -> None:
         # Let go by whichever thread ends the process; a lock that is a mere file would outlive a killed one.
         self.lock = FileLock(
-            _beside(self.target, LOCK), mode=0o600, timeout=PATIENCE, thread_local=False, fallback_to_soft=False
+            _beside(self.target, LOCK),
+            mode=0o600,
+            timeout=PATIENCE,
+            thread_local=False,
+            fallback_to_soft=False,
         )
 
     def end(self) -> None:

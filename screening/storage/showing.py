@@ -67,9 +67,9 @@ class PageFolder:
     def _put(self, path: Path, page: bytes) -> None:
         if path.is_symlink():
             path.unlink()
-        elif path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode:
-            if path.read_bytes() == page:
-                return
+        as_it_is = path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
+        if as_it_is and path.read_bytes() == page:
+            return
         write_whole(path, page, self.readers.mode, self.readers.group)
 
     def of(self, night: str) -> Path:
