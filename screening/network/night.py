@@ -55,7 +55,12 @@ class Task:
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """What the overview says of it."""
-        own = {"series": self.series, "night": self.night, "shadow": self.shadow, "model": self.model.name}
+        own: dict[str, Any] = {
+            "series": self.series,
+            "night": self.night,
+            "shadow": self.shadow,
+            "model": self.model.name,
+        }
         return SeriesNight(status=status, **(own | facts))
 
 

@@ -215,7 +215,7 @@ def _work(order: Order, speaker: Connection) -> None:
     for number in range(3):
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
     sys.stderr = io.StringIO()
-    os.environ |= order.secrets | dict.fromkeys(THREADS, str(order.jobs))
+    os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
     pa.set_cpu_count(order.jobs)
     sys.argv = ["screen", "--log", "json", *order.words]
     try:
