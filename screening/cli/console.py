@@ -130,7 +130,7 @@ def performance_of(model: Model) -> dict[str, object]:
             lines[name].append(f"{of_class}{percent(value)}{_interval(interval(low, high))}")
         lines["PPV"][-1] += f" at {percent(point.prevalence)} prevalence"
     shown: dict[str, object] = {name: line for name, line in lines.items() if line}
-    return shown | {"useful here?": usefulness_of(facts).words}
+    return shown | {"fit for use?": usefulness_of(facts).words}
 
 
 def _interval(ends: str) -> str:
@@ -188,7 +188,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields
     ------
     callable
-        `progress(done, total)`.
+        `progress(done, total)`; 0 for a total that nobody knows.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None
@@ -206,7 +206,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         if not drawn.tasks:
             # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
             drawn.add_task(title, completed=done, total=total)
-        drawn.update(drawn.tasks[0].id, completed=done, total=total)
+        drawn.update(drawn.tasks[0].id, completed=done, total=total or None)
         with suppress(OSError):
             if time.monotonic() - began >= 1:
                 drawn.start()
