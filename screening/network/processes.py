@@ -34,9 +34,8 @@ from screening.parallel import Cluster, in_parallel
 GRACE_SECONDS = 20
 # The numerical libraries start a thread a core each otherwise, whatever the command was told.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# The kernel kills what takes the last memory, a library that cannot have what it asks for aborts, and what
-# cannot even have a thread ends before it can speak.
-BY_MEMORY = (-9, -6, 1)
+# The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
+BY_MEMORY = (-9, -6)
 MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
 # Of the environment, what a hook is given: where things are, who it is, its language and time zone.
 INHERITED = (
@@ -211,28 +210,38 @@ def _inherited() -> Iterator[None]:
 
 def _work(order: Order, speaker: Connection) -> None:
     """Be the command, and tell its log once it has ended."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    for number in range(3):
-        os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    sys.stderr = io.StringIO()
-    os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
-    pa.set_cpu_count(order.jobs)
-    sys.argv = ["screen", "--log", "json", *order.words]
+    sys.stderr = log = io.StringIO()
     try:
+        _end_with_parent()
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
+        pa.set_cpu_count(order.jobs)
+        sys.argv = ["screen", "--log", "json", *order.words]
         with threadpool_limits(order.jobs):
             runpy.run_module("screening", run_name="__main__")
+    except MemoryError:
+        log.write(json.dumps({"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}))
+        sys.exit(2)
     except Exception:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         sys.exit(1)
     finally:
-        speaker.send(sys.stderr.getvalue())
+        speaker.send(log.getvalue())
 
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    try:
+        threading.Thread(target=watch, daemon=True).start()
+    except RuntimeError as error:  # no thread can be had
+        raise MemoryError from error
 
 
 def _lines(said: str) -> list[Mapping[str, object]]:
