@@ -123,7 +123,7 @@ def train(
         if not force:
             refuse_other_model(out, method, past)
         if workers is not None:
-            workers.check(rows_travel=True)
+            workers.check(secret=True)
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
         with waiting as kept, bar("Training") as progress:
             model = training.train(
@@ -384,7 +384,8 @@ def approve(
 ) -> None:
     """Make a draft of MODEL an approved one; its pages say by whom, when and why.
 
-    Another threshold or another training makes it a draft again.
+    Another threshold or another training makes it a draft again. Where a series runs on MODEL already, give
+    --ledger and --series, or its next night is refused for being of another model.
     """
     signer = options.signer_from(sign)
 
