@@ -34,9 +34,12 @@ from screening.validation.search import Parameters, candidates_of, choose_settin
 Progress = Callable[[int, int], None]
 
 # With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
-# a blend two-class machines learn in the span of some rows (`machines.nystroem`), and light members go.
+# a blend two-class machines learn in the span of some rows (`machines.nystroem`), forests have fewer and
+# smaller trees a fold (better ones in sum, where the trees of all folds draw from so many), light members go.
 MANY_ROWS = 5_000
 SPANNING = 300
+FORESTS = ("random_forest", "balanced_forest")
+FOREST: Mapping[str, object] = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
 
 
@@ -83,7 +86,8 @@ class HeldOut:
         """The machines of the first so many repeats."""
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
+        own = self.ensemble
+        return FoldEnsemble(own.machines[:kept], own.kind, own.n_outputs, own.bundles)
 
     @cached_property
     def class_chances(self) -> list[Platt]:
@@ -114,8 +118,10 @@ def hold_out(
     rows encoded for another recipe: its encoding and distances are used again where they serve. RecipeError
     where no setting is fit to be used (`choose_setting`).
     """
-    encoded = encoded_for(study, recipe, resources, like)
+    whole = encoded_for(study, recipe, resources, like)
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
+    bundles = whole.encoder.bundles() if n_rows > MANY_ROWS and whole.bundled else None
+    encoded = whole if bundles is None else replace(whole, x=bundles.of(whole.x))
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     few = None
@@ -157,7 +163,7 @@ def hold_out(
         decisions.append(decided)
         machines += again
     dealt = study.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs)
+    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs, bundles)
     learned = encoded.learnable(np.arange(n_rows))
     weights = [len(fit.settings) for fit in first]
     return HeldOut(
@@ -165,7 +171,7 @@ def hold_out(
         fold=dealt,
         ensemble=ensemble,
         recipe=recipe,
-        encoded=encoded,
+        encoded=whole,
         search=search,
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(study.folds)]
@@ -239,6 +245,8 @@ def held_out_by(
             own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
             rows = f"{own['n_landmarks']} rows (Nystroem) of each fold's"
             notes.append(f"member {member.name}: in the span of {rows}")
+        if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
+            own = FOREST | own
         candidates = candidates_of(member, own, study.search, study.seed)
         step = None if resources.progress is None else _part(resources.progress, j, len(members))
         try:
