@@ -38,10 +38,13 @@ class Estimator(BaseEstimator):
     classes_: np.ndarray
     n_features_in_: int
     reads: Precision = np.float64
-    # Rows that it learns from: a stratified sample where there are more, another in every fold.
-    most_rows: int = sys.maxsize
     # Whether the columns of a category serve it as well as one (`cohort.encoding.Bundles`).
     bundled = False
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that it learns from: a stratified sample where there are more, another in every fold."""
+        return sys.maxsize
 
     @property
     def linear(self) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
-from screening.sources.columns import absent, coded
+from screening.sources.columns import absent
 from screening.statistics.ranking import auroc
 from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
@@ -78,7 +79,7 @@ def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
     """
     if positive.all() or not positive.any():
         return 0.5
-    level = coded(values)[1]
+    level, _ = pd.factorize(values, use_na_sentinel=False)
     half = np.random.default_rng(0).permutation(len(values)) % 2
     ranked = np.empty(len(values))
     for mine in (0, 1):
@@ -188,9 +189,11 @@ def named_after(cohort: Cohort, task: Task) -> list[Leak]:
     found = []
     for name in cohort.contract.features:
         plain = " ".join(filter(None, PARTS.split(name))).lower()
+        after = AFTER.search(plain)
+        if BEFORE.search(plain) or not (after or WHENEVER.fullmatch(plain)):
+            continue
         best = max(column_alone(cohort, name, positive) for positive in watched.T)
-        after = AFTER.search(plain) or (WHENEVER.fullmatch(plain) and best >= RANKS)
-        if after and not BEFORE.search(plain):
+        if after or best >= RANKS:
             said = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
             found.append(Leak(code="named_after", column=name, figure=best, said=said))
     return found

@@ -262,8 +262,9 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 """What a method is compared with where nobody says otherwise, itself left out."""
 
-# Beside a method that is no kernel machine, one on more rows than this would take most of the time.
-LARGEST_UNASKED = 5000
+# Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
+# time; a blend stands beside those of its members that a user would pick instead.
+LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_forest")
 
 
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
@@ -274,10 +275,10 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
     Raises RecipeError: there is no such recipe.
     Raises UsageError: a recipe that does not answer the cohort's question.
     """
-    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
-    found = list({each.name: each for each in loaded}.values())
-    if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
-        found = [each for each in found if each.machine == "baseline"]
+    asked = USUAL[task.kind] if names is None else names
+    if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
+        asked = [name for name in PICKED if name in (*asked, *method.members)]
+    found = list({each.name: each for each in map(load_recipe, asked)}.values())
     wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"

@@ -7,10 +7,12 @@ the same folds, each with its own search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -39,8 +41,10 @@ Progress = Callable[[int, int], None]
 MANY_ROWS = 5_000
 SPANNING = 300
 FORESTS = ("random_forest", "balanced_forest")
-FOREST: Mapping[str, object] = {"n_estimators": 40, "min_samples_leaf": 8}
+FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
+PARTS = 1000  # in which the progress of a member is counted
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Resources:
     jobs: int = -1  # threads; -1 for one a core
     # bytes for kernel matrices: fewer fits run side by side where two would take more
     memory: int | None = None
-    progress: Progress | None = None  # called with (fits finished, fits in all)
+    progress: Progress | None = None  # called with (work done, work in all)
     cluster: Cluster | None = None  # workers that fit in place of the threads
     kept: Path | None = None  # private folder where what they fitted waits until all is done
 
@@ -127,7 +131,9 @@ def hold_out(
     few = None
     if n_rows > MANY_ROWS and len(candidates) > 1:
         few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
-    total = study.folds * (len(candidates) + len(study.fold) - (few is None))
+    # A fit is as much work as it has rows.
+    searched = len(candidates) * (n_rows if few is None else len(few))
+    total = study.folds * (searched + n_rows * (len(study.fold) - (few is None)))
     finished = 0
 
     def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedCohort = encoded) -> list[FoldFit]:
@@ -135,7 +141,7 @@ def hold_out(
         fits = []
         for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
             fits.append(fit)
-            finished += len(fit.settings)
+            finished += len(fit.settings) * len(rows.x)
             if progress is not None:
                 progress(finished, total)
         return fits
@@ -239,7 +245,8 @@ def held_out_by(
     members = members_for(recipe, study.task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
-    for j, member in enumerate(members):
+    tried: list[tuple[Recipe, list[Parameters]]] = []
+    for member in members:
         own = {name: value for name, value in params.items() if name in member.names}
         if study.sample.n_rows > MANY_ROWS and "approximation" not in own and may_span(member):
             own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
@@ -247,21 +254,23 @@ def held_out_by(
             notes.append(f"member {member.name}: in the span of {rows}")
         if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
             own = FOREST | own
-        candidates = candidates_of(member, own, study.search, study.seed)
-        step = None if resources.progress is None else _part(resources.progress, j, len(members))
+        tried.append((member, candidates_of(member, own, study.search, study.seed)))
+    steps = _steps(resources.progress, len(tried))
+
+    def hold_member_out(number: int) -> HeldOut | str:
+        member, candidates = tried[number]
+        own = replace(resources, progress=steps[number])
         try:
             # However the rows were encoded, for this member they stay so.
-            parts.append(
-                hold_out(
-                    study,
-                    member,
-                    candidates,
-                    replace(resources, progress=step),
-                    replace(encoded, recipe=member),
-                )
-            )
+            return hold_out(study, member, candidates, own, replace(encoded, recipe=member))
         except (RecipeError, UsageError) as error:
-            notes.append(f"member {member.name} left out: {error}")
+            return f"member {member.name} left out: {error}"
+
+    for part in _side_by_side(hold_member_out, len(tried), resources.cluster):
+        if isinstance(part, HeldOut):
+            parts.append(part)
+        else:
+            notes.append(part)
     if not parts:
         raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
     return blended(recipe, encoded, parts, tuple(notes))
@@ -312,6 +321,26 @@ def blended(
     )
 
 
-def _part(progress: Progress, number: int, of: int) -> Progress:
-    """The progress of one member as a share of all."""
-    return lambda done, total: progress(number * total + done, of * total)
+def _steps(progress: Progress | None, of: int) -> list[Progress | None]:
+    """The progress of each of several members, as parts of one."""
+    shares = [0.0] * of
+
+    def step(number: int, done: int, total: int) -> None:
+        shares[number] = done / total
+        if progress is not None:
+            progress(round(PARTS * sum(shares)), PARTS * of)
+
+    return [None if progress is None else partial(step, number) for number in range(of)]
+
+
+def _side_by_side(function: Callable[[int], T], of: int, cluster: Cluster | None) -> Iterator[T]:
+    """What a function gives for each number: one after the other, or, where workers do the work, at once."""
+    if cluster is None:
+        yield from map(function, range(of))
+        return
+    with ThreadPoolExecutor(of) as pool:
+        try:
+            yield from pool.map(function, range(of))
+        except BaseException:
+            cluster.call_off()
+            raise

@@ -178,7 +178,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
             predictive=predictive,
             calibration=calibration,
         ),
-        members=[_member(member, task, rules, seed) for member in held.members],
+        members=_members(held.members, task, rules, seed),
         comparison=_comparison(held, points, rules, seed),
         forward=_forward(held, rules, seed),
     )
@@ -211,18 +211,23 @@ def _of(declared: type, seen: Observed) -> dict[str, Any]:
     return {one.name: getattr(seen, one.name) for one in fields(declared) if hasattr(seen, one.name)}
 
 
-def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of the blend."""
-    alone, classes = member.validation, {}
-    for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
-        threshold = alone.operating_point(m, rule, seed).threshold
-        classes[name] = MemberAlone(
-            auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-            rule=rule,
-            threshold=float(threshold * member.slope[m] + member.intercept[m]),
-            weight=float(member.weight[m]),
-        )
-    return BlendMember(recipe=member.recipe, title=member.title, classes=classes)
+def _members(members: Sequence[Member], task: Task, rules: Sequence[Rule], seed: int) -> list[BlendMember]:
+    """What each member of a blend does alone, on the scale of the blend, and what the blend does without."""
+    parts = [one.weight * (one.validation.scores * one.slope + one.intercept) for one in members]
+    blend, judged = sum(parts), []
+    for member, part in zip(members, parts, strict=True):
+        alone, rest, classes = member.validation, blend - part, {}
+        for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
+            threshold = alone.operating_point(m, rule, seed).threshold
+            classes[name] = MemberAlone(
+                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                auroc_without=float(auroc(rest[:, m], alone.watched[:, m])),
+                rule=rule,
+                threshold=float(threshold * member.slope[m] + member.intercept[m]),
+                weight=float(member.weight[m]),
+            )
+        judged.append(BlendMember(recipe=member.recipe, title=member.title, classes=classes))
+    return judged
 
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
