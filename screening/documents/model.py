@@ -41,6 +41,7 @@ class Declared:
     seen: Sequence[float] | None = None
     categories: Sequence[str] | None = None
     normalise: str | None = None
+    title: str | None = None
     description: str | None = None
 
     @property
@@ -195,6 +196,27 @@ class Profile:
 
 
 @document
+class IdShape:
+    """How the ids of a table are written, counted over its rows.
+
+    `shortest` and `longest` in characters; `leading_zeros`: rows whose id is digits behind a zero; `digits`:
+    rows whose id is digits alone, `hex`: hexadecimal digits with a letter among them, hyphens allowed.
+    """
+
+    n_rows: int
+    shortest: int
+    longest: int
+    leading_zeros: int
+    digits: int
+    hex: int
+
+    @property
+    def letters(self) -> int:
+        """Rows whose id has other letters or signs."""
+        return self.n_rows - self.digits - self.hex
+
+
+@document
 class TrainingFacts:
     """The rows and the settings of a training."""
 
@@ -213,6 +235,7 @@ class TrainingFacts:
     leaks: Sequence[Leak]
     approximation: Approximation | None = rare()
     verdicts: TrainedOn | None = rare()
+    ids: IdShape | None = rare()
 
     def __post_init__(self) -> None:
         if any(each.name not in self.missing for each in self.features):
@@ -359,6 +382,10 @@ class ModelDocument:
     def declared(self, feature: str) -> Declared:
         """What the contract says of a feature; nothing of one that it does not know."""
         return seen(Declared, part(self.of_contract("features"), feature))
+
+    def title_of(self, feature: str) -> str:
+        """What the page calls a feature: the contract's title, else the column's name as words."""
+        return self.declared(feature).title or feature.replace("_", " ")
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:

@@ -145,7 +145,7 @@ def _fault(connection: sa.Connection, series: str, last: sa.Row[Any], hours: flo
         return "it was recorded in the future: is the clock right?"
     if due.night is not None:
         missing = last.night != due.night.isoformat()
-        return f"the night of {due.night} has not come" if missing and not _waits(last.night, due) else ""
+        return f"the night of {due.night} is not published" if missing and not _waits(last.night, due) else ""
     lost = sa.select(RUNS.c.night).where(
         RUNS.c.series == series, ~RUNS.c.published, ~RUNS.c.shadow,
         RUNS.c.entry > last.entry, RUNS.c.night >= last.night, RUNS.c.night <= due.latest,
@@ -161,7 +161,7 @@ def _fault(connection: sa.Connection, series: str, last: sa.Row[Any], hours: flo
     if datetime.timedelta(hours=hours) > due.max_age:
         return f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
     if due.now - begun > due.max_age + 2 * DAY:
-        return "it was entered late: no newer night has come"
+        return "last run was a late entry; no run for a newer date"
     return ""
 
 
