@@ -216,9 +216,14 @@ def train(
     )
 
 
+ROWS = 100_000  # decided on at a time
+
+
 def _trained(held_out: HeldOut, task: Task) -> np.ndarray:
     """Scores of the rows by the machines that are stored, (n_rows, n_watched)."""
-    return held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
+    x = held_out.encoded.x
+    blocks = [held_out.ensemble.decisions(x[at : at + ROWS]) for at in range(0, len(x), ROWS)]
+    return np.concatenate(blocks)[:, task.watched_columns]
 
 
 def _members(held_out: HeldOut, study: Study) -> list[Member]:

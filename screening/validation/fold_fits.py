@@ -24,6 +24,7 @@ from screening.machines.passes import decisions_of
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.building import Builder, build
 from screening.recipes.recipe import Recipe
+from screening.statistics.threshold_search import alike
 from screening.storage import finished
 from screening.validation.folds import sub_sample
 from screening.validation.search import Parameters, by_shared_work, kernel_of
@@ -71,6 +72,11 @@ class EncodedRows:
     @cached_property
     def _learnable_x(self) -> np.ndarray:
         return self.x[self.learnable(np.arange(len(self.x)))[:MOST_SCALED]]
+
+    @cached_property
+    def alike(self) -> np.ndarray | None:
+        """A number for each distinct row, (n_rows,), where one stands for many."""
+        return alike(self.x)
 
     def tried(
         self, rows: np.ndarray, settings: Sequence[Parameters], asked: np.ndarray | None

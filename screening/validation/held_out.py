@@ -316,7 +316,7 @@ def blended(
             float(np.sum([part.seconds[0] for part in parts])),
             float(np.sum([part.seconds[1] for part in parts])),
         ),
-        parts=tuple(parts),
+        parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )
 

@@ -28,7 +28,6 @@ from screening.statistics.operating_point import (
 )
 from screening.statistics.p_values import group_maxima
 from screening.statistics.performance import area
-from screening.statistics.threshold_search import alike
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 
@@ -76,7 +75,7 @@ class Validation:
             groups=study.groups,
             n_settings=held_out.search.n_candidates,
             target=study.target if multi else None,
-            alike=alike(held_out.encoded.x),
+            alike=held_out.encoded.alike,
         )
 
     @classmethod
