@@ -31,7 +31,7 @@ from screening.validation.search import Parameters, by_shared_work, kernel_of
 from screening.validation.task import Task
 
 # Rows by which gamma is scaled.
-MOST_SCALED = 100_000
+MOST_SCALED = 20_000
 
 
 @dataclass(frozen=True)
