@@ -67,8 +67,8 @@ def publish_night(ledger: Ledger, key: str, revision: int) -> None:
 
 
 OTHER_MODEL = (
-    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
-    "with --ledger records a change of threshold, --force scores this one night with it"
+    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
+    "`screen approve` with --ledger record what they change, --force scores this one night with it"
 )
 
 
