@@ -235,3 +235,15 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     assert {machine.n_features_in_ for machine in boosted.machines} == {n_encoded - 4}
     encoded = model.encoder.transform(cohort)
     assert np.array_equal(again.decisions(encoded), model.decisions(encoded))
+
+
+def test_of_many_rows_a_member_that_ranks_by_chance_is_not_kept_and_that_is_said(cohort, monkeypatch):
+    monkeypatch.setattr(held_out, "MANY_ROWS", 100)
+    noise = np.random.default_rng(0).normal(size=cohort.n_rows)
+    monkeypatch.setattr(Logistic, "decision_function", lambda own, x: noise[: len(x)])
+
+    model = train(cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=())
+
+    assert [member["recipe"] for member in model.document["blend"]] == ["histogram_boosting"]
+    said = "member logistic is not kept: it ranks no better than chance"
+    assert said in model.document["training"]["notes"]

@@ -29,6 +29,7 @@ from screening.recipes.building import build, may_span
 from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.calibration import fit_platt
+from screening.statistics.ranking import auroc
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Study, sub_sample
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
@@ -289,11 +290,15 @@ def blended(
     codes = np.arange(decisions.shape[-1]) if decisions.shape[-1] > 1 else np.array([1])
     known = any(part.recipe.machine != "one_class" for part in parts)
     positive = encoded.target[:, None] == codes if known else None
-    pooling = Pooling.of(decisions.mean(axis=0, dtype=float), positive)
-    light = np.flatnonzero(pooling.weights.max(axis=1) < LEAST_WEIGHT)
-    if len(encoded.x) > MANY_ROWS and len(light):
-        left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light.tolist()]
-        kept = [part for m, part in enumerate(parts) if m not in light]
+    mean = decisions.mean(axis=0, dtype=float)
+    pooling = Pooling.of(mean, positive)
+    why = np.where(pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", "").astype(object)
+    if positive is not None:
+        why[_by_chance(mean, positive)] = "ranks no better than chance"
+    if len(encoded.x) > MANY_ROWS and (why != "").any() and (why == "").any():
+        named = [*zip(parts, why, strict=True)]
+        left = [f"member {part.recipe.name} is not kept: it {reason}" for part, reason in named if reason]
+        kept = [part for part, reason in named if not reason]
         return blended(recipe, encoded, kept, (*notes, *left))
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
@@ -319,6 +324,15 @@ def blended(
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )
+
+
+def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Which members (n_rows, n_members, n_outputs) tell no output's cases: AUROC within two errors of 1/2."""
+    n_cases = positive.sum(axis=0)
+    error = np.sqrt((len(positive) + 1) / (12 * n_cases * (len(positive) - n_cases)))
+    outputs = range(positive.shape[1])
+    areas = [[auroc(member[:, k], positive[:, k]) for k in outputs] for member in decisions.swapaxes(0, 1)]
+    return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
 
 
 def _steps(progress: Progress | None, of: int) -> list[Progress | None]:
