@@ -6,8 +6,8 @@
 
 No model is trained: scores come from known distributions, the threshold and what is promised from a sample of
 past patients by `choose`, and everything else goes through the ledger, in a file of its own: nights, verdicts
-and `history`, looked at every `EVERY` nights. A history that is in the CSV is not run again. `--direct` draws the
-same wards without a ledger and takes the same intervals: so many more that a coverage is known line by line.
+and `history`, looked at every `EVERY` nights. A history that is in the CSV is not run again. `--direct` draws
+the same wards without a ledger and takes the same intervals: so many more that each line's coverage is known.
 """
 
 from __future__ import annotations
