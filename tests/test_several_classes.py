@@ -114,7 +114,7 @@ def test_a_site_runs_a_model_of_several_classes_each_with_its_threshold_and_chan
     own = model.score_frame(str(tmp_path / "2026-03-03.csv"))
     assert (line["status"], line["flagged"]) == ("published", own["flagged"].sum())
     for name in ("A", "C+"):
-        assert f"{name}: Expect it to find" in page
+        assert f"{name}: Expected sensitivity" in page
     assert "Chance" in page
 
 
