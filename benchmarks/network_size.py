@@ -21,7 +21,7 @@ import numpy as np
 import sqlalchemy as sa
 from network import Ward, date_of, due, model
 
-from screening.ledger import Ledger, compare_nights, history, open_ledger, publish_night, pulses, record_night
+from screening.ledger import Ledger, compare_nights, history, open_ledger, pulses, record_night
 
 SIMULATED = 4
 STEPS = sa.table("steps", sa.column("k"))
@@ -94,7 +94,7 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
     def write(number: int) -> None:
         ledger.clock = lambda: f"{date_of(nights + number)}T04:00:00+00:00"
         night = replace(before, key=f"{number:064d}", night=date_of(nights + number))
-        publish_night(ledger, night.key, record_night(ledger, night).revision)
+        record_night(ledger, night)
 
     print("| | processor s | clock s |\n|---|---|---|")
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))

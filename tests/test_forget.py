@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from screening.cli import app
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
-from screening.ledger import audit as trail
+from screening.ledger import erasing as taking
 from screening.ledger.erasing import Whom
 from screening.page import page as pages
 from screening.scoring import erasing
@@ -238,7 +238,7 @@ STEPS = {
     "the model's place": (publishing, "_replace"), "a run's tables": (erasing, "rewrite"),
     "a run's page": (erasing, "render_run"), "a page's copy": (erasing, "write_whole"),
     "a comparison": (erasing, "rewrite_scores"), "the ledger": (erasing, "erase"),
-    "the ledger's entry": (trail, "append"), "the file's free pages": (Ledger, "compact"),
+    "the ledger's entry": (taking, "append"), "the file's free pages": (Ledger, "compact"),
 }  # fmt: skip
 
 

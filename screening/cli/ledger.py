@@ -1,9 +1,10 @@
-"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`."""
+"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`, `ledger`."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -182,7 +183,7 @@ def promote(
     whose = series_of(loaded, series_from(series))
     with books.open_ledger(ledger) as book:
         found = books.compare_nights(book, whose, books.scored_as(book, whose, loaded.digest))
-        head = books.promote(book, whose, loaded.digest, reason, plain(found))
+        head = books.promote(book, whose, loaded.digest, reason, found)
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
     tell(told | {"beside": plain(found) if as_json else agreement(found)}, as_json)
 
@@ -202,3 +203,25 @@ def retire(
     with books.open_ledger(ledger) as book:
         head = books.retire(book, series, reason)
     tell({"retired": series, "entry": head.number}, as_json)
+
+
+class Action(StrEnum):
+    """What `screen ledger` does."""
+
+    rebuild = "rebuild"
+
+
+def ledger(
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="rebuild: make the tables anew.")],
+    place: Annotated[str, typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the ledger's tables anew from its audit trail, which is followed from its start first.
+
+    Whatever stood in the tables goes; `screen history --verify` says whether they are what the trail says.
+    """
+    from screening import ledger as books
+
+    with books.open_ledger(place) as book:
+        head = books.rebuild(book)
+    tell({"rebuilt": action is Action.rebuild, "entries": head.number, "head": head.digest}, as_json)

@@ -49,12 +49,12 @@ def forget(
     named; after their day they score no more.
     """
     from screening.ledger import open_ledger
-    from screening.ledger.erasing import Whom
+    from screening.ledger.erasing import GONE, Whom
     from screening.scoring.erasing import Erasure, Places
 
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
-    if Whom(name).in_words(reason) != reason:
+    if GONE in Whom(name).in_words([reason]):
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:

@@ -1,14 +1,23 @@
 """A memory between the nights: runs, cases, verdicts, threshold changes, and a chained trail over all."""
 
 from screening.ledger.beside import compare_nights
-from screening.ledger.case_states import Known, NightCases, since_last
 from screening.ledger.database import VERDICTS, Ledger, Unchained, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote, record_revision, retire, scored_as
-from screening.ledger.nights import Published, Recorded, publish_night, published, record_night
+from screening.ledger.nights import (
+    Known,
+    NightCases,
+    Published,
+    Recorded,
+    entering,
+    published,
+    record_night,
+    series_by,
+)
 from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
+from screening.ledger.verifying import rebuild
 
 __all__ = [
     "VERDICTS",
@@ -22,13 +31,14 @@ __all__ = [
     "Unchained",
     "Verdict",
     "compare_nights",
+    "entering",
     "history",
     "judged",
     "open_ledger",
     "promote",
-    "publish_night",
     "published",
     "pulses",
+    "rebuild",
     "record_night",
     "record_retraining",
     "record_revision",
@@ -36,5 +46,5 @@ __all__ = [
     "retire",
     "reviewable",
     "scored_as",
-    "since_last",
+    "series_by",
 ]

@@ -74,6 +74,8 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
         chosen = (
             f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
         )
+    if series.verdicts.disputed:
+        chosen += f"; on {shown.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
     if flagged.judged:
         nights = f"{shown.plural(flagged.flagged, 'flag')} of {shown.plural(flagged.nights, 'night')}"
         patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"

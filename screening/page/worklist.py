@@ -188,7 +188,7 @@ VERDICTS = (
     ("unsure", "unsure"),
     ("known", "already known"),
 )
-SAID = dict(VERDICTS) | {"not": "judged not a case"}
+SAID = dict(VERDICTS) | {"not": "judged not a case", "disputed": "disputed by two reviewers"}
 
 
 def form(run: RunDocument) -> dict[str, object] | None:

@@ -29,7 +29,8 @@ from screening.documents.tables import table, word
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger import Ledger
-from screening.ledger.erasing import Whom, erase, record_sealed
+from screening.ledger.erasing import Whom, erase
+from screening.ledger.model_registry import record_sealed
 from screening.page import render_model, render_run
 from screening.scoring.flags import as_written
 from screening.storage.finished import waiting_in
@@ -109,7 +110,7 @@ class Erasure:
             self._each(report, self.places.models, "model", self._model)
             self._each(report, self.places.runs, "comparison", self._comparison)
         self._each(report, self.places.runs, "run", self._run)
-        report.ledger = vars(erase(self.ledger, action, {"reason": reason}, self.whom, dry_run=self.dry_run))
+        report.ledger = vars(erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run))
         report.left += self._pages_left()
         return report
 

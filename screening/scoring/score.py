@@ -21,11 +21,11 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Ledger, publish_night, record_night, since_last
+from screening.ledger import Ledger, entering
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.document import night_of, remembered, run_document, waiting, with_id
+from screening.scoring.document import attention_of, night_of, remembered, run_document, waiting, with_id
 from screening.scoring.flags import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.night_summary import Blocks, Night
@@ -169,6 +169,8 @@ def score(
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
+        # Closed last: the night stands in the ledger if and only if its directory came to stand.
+        ExitStack() as book,
         publish(out, "run") as folder,
         ExitStack() as stack,
     ):
@@ -197,9 +199,10 @@ def score(
             run = replace(run, attention=of_run(run, trained=model.trained))
         else:
             brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
-            found = record_night(ledger, brought, force=force)
+            tonight = book.enter_context(entering(ledger, brought, force=force))
+            found = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             known, drawn = found.cases, frozenset(found.drawn)
-            run = replace(remembered(run, brought, found), since=since_last(ledger, brought))
+            run = remembered(run, brought, found)
         run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
         times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
         if not shadow:
@@ -211,9 +214,6 @@ def score(
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
-    if ledger is not None:
-        # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
-        publish_night(ledger, key, found.revision)
     return Run(Path(out), document)
 
 
