@@ -8,7 +8,12 @@ import json
 import os
 import stat
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 from screening.errors import ScreenError, UsageError, of_system
 
@@ -61,6 +66,33 @@ def read_bounded(path: str | Path, most: int, refusal: type[ScreenError]) -> byt
         raise refusal(f"cannot read {path}: {error.strerror}") from None
     except OSError as error:
         raise of_system(error, path) from error
+
+
+def read_toml(path: Path, most: int, refusal: type[ScreenError]) -> dict[str, Any]:
+    """Content of a TOML file, of at most `most` bytes.
+
+    `refusal`: raised for what is no TOML file in UTF-8, and for a key given twice, naming it.
+    Raises UsageError: there is no such file, or the system cannot read it.
+    """
+    content = read_bounded(path, most, UsageError)
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except RecursionError:
+        raise refusal(f"{path.name}: tables are nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise refusal(f"{path.name}: not a TOML file in UTF-8 ({error}); save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise refusal(f"{path.name}: {_fault_of(content.decode('utf-8-sig'), error)}") from None
+
+
+def _fault_of(text: str, error: tomllib.TOMLDecodeError) -> str:
+    """What is wrong with TOML: tomlkit names a key that is given twice, which tomllib does not."""
+    try:
+        tomlkit.parse(text)
+    except TOMLKitError as fault:
+        if "already exists" in str(fault):
+            return f"a key is given twice ({fault}); keep one of them"
+    return f"not a TOML file ({error}); correct that line"
 
 
 def read_secret(path: Path, most: int) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import screen
 
+from screening.cli import completion
 from screening.storage.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +113,10 @@ def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
     [
         (["--recipe", "nope"], "svm_weighted"),
         (["--recipe", "svm", "--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
-        (["--recipe", "svm", "--min-sensitivity", "1.5"], "min_sensitivity"),
+        (
+            ["--recipe", "svm", "--min-sensitivity", "90"],
+            "min_sensitivity must be above 0 and at most 1, got 90; did you mean 0.9?",
+        ),
         (["--recipe", "svm", "--param", "C"], "name=value"),
         (["--recipe", "svm", "--param", "kappa=1"], "'kappa'"),
         (["--recipe", "svm", "--positive", "perhaps"], "perhaps"),
@@ -145,6 +149,45 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model,
     for text in (scored.stderr, checked.stderr, checked.stdout):
         assert "age" in text and "crp" in text
         assert "SECRET77" not in text
+
+
+def test_model_path_mistyped(desk, model, tmp_path):
+    """Nothing lies there: exit 2, and the model beside it that was probably meant."""
+    result = screen("score", f"{model}s", desk / "tonight.csv", "--out", tmp_path / "run", code=2)
+
+    assert result.stderr.endswith("did you mean 'model'?\n")
+
+
+def test_train_ends_with_its_figures(desk, tmp_path):
+    """AUROC, sensitivity, specificity, PPV with intervals, the verdict and the place of the page."""
+    answer = screen(
+        "train", desk / "past.csv", "-c", desk / "cohort.toml", *QUICK, "-o", tmp_path / "m"
+    ).stdout
+
+    names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
+    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "useful here?", "report"]
+    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
+
+
+def test_key_given_twice_named(desk, tmp_path):
+    """A contract with a key given twice is TOML all the same: what is said is the key."""
+    twice = tmp_path / "twice.toml"
+    twice.write_text(
+        (desk / "cohort.toml").read_text(encoding="utf-8") + "[features.age]\n", encoding="utf-8"
+    )
+
+    result = screen("check", desk / "past.csv", "--contract", twice, code=3)
+
+    assert "a key is given twice" in result.stderr
+    assert '"age"' in result.stderr
+
+
+def test_shell_completes_recipes_models_and_series(model, monkeypatch):
+    monkeypatch.chdir(model.parent)
+
+    assert completion.recipes("one_class_c") == ["one_class_conformal"]
+    assert completion.models("mod") == ["model"]
+    assert completion.series("") == []
 
 
 def test_a_damaged_model_exits_4(desk, model, tmp_path):

@@ -69,6 +69,7 @@ FAULTY = {
     "label as feature": ("[cohort]\nlabel='a'\n[features.a]\ntype='number'", "'a'", "remove"),
     "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),
     "prevalence of one": ("[cohort]\nprevalence=1.0", "cohort.prevalence", "less than 1"),
+    "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "fewest rows"),
     "newer format": ("format = 2", "format 2", "format 1"),
     "no toml": ("[cohort", "contract.toml", "TOML"),
 }

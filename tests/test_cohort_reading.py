@@ -11,6 +11,7 @@ from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening.cohort.ids import id_shape, joined_shapes, other_shape
 from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
@@ -200,6 +201,31 @@ def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
 @pytest.mark.parametrize(("rule", "low", "high"), [("limit", 5.0, 90.0), ("half", 2.5, 90.0)])
 def test_censored_values_are_read_by_the_contracts_rule(tmp_path, rule, low, high):
     assert column(tmp_path, ["<5", "> 90", "7", "≤5"], censored=rule) == [low, high, 7.0, low]
+
+
+PADDED = [f"{number:05}" for number in range(417, 30_000, 113)]
+
+
+@pytest.mark.parametrize(
+    ("past", "tonight", "words"),
+    [
+        (PADDED, [str(int(name)) for name in PADDED[:40]], ["characters", "zeros in front"]),
+        (PADDED, [str(int(name)) for name in PADDED[-40:]], []),
+        (PADDED, [f"{int(name):08}" for name in PADDED[:40]], ["8 characters long, in training 5"]),
+        ([str(int(name)) for name in PADDED], ["123456", "98765"], []),
+        ([str(int(name)) for name in PADDED], PADDED[:9], ["with zeros in front"]),
+        (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
+        ([f"P{name}" for name in PADDED], PADDED[-9:], ["5 characters", "digits alone"]),
+        ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
+    ],
+)  # fmt: skip
+def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, tonight, words):
+    shapes = [id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight[:1], tonight[1:])]
+
+    differences = other_shape(shapes[0], joined_shapes(*shapes[1:]))
+
+    assert len(differences) == len(words)
+    assert all(word in said for word, said in zip(words, differences, strict=True))
 
 
 def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):

@@ -70,14 +70,39 @@ def test_any_batch_size_gives_the_rows_of_a_whole_read_bit_for_bit(tmp_path_fact
     assert whole.n_rows + sum(whole.refused.values()) == stream.n_rows == 101
 
 
-def test_a_violation_in_the_last_row_is_raised_before_the_first_batch(tmp_path):
+def test_violations_come_together_at_the_end_and_no_rows_after_the_first(tmp_path):
     frame = table(50).assign(age="50", id=[str(i) for i in range(50)])
-    frame.loc[49, "age"] = "old"
+    frame.loc[[14, 49], "age"] = "old"
+    frame.loc[30, "id"] = "3"
     frame.to_csv(tmp_path / "a.csv", index=False)
     stream = open_cohort(tmp_path / "a.csv", CONTRACT.with_roles(on_violation="stop"), batch_rows=10)
+    batches = iter(stream)
 
-    with pytest.raises(CohortError, match="row 50"):
-        next(iter(stream))
+    assert next(batches).n_rows == 10
+    with pytest.raises(CohortError) as caught:
+        next(batches)
+    assert [[row in line for row in ("rows 15, 50", "rows 4, 31")] for line in caught.value.violations] == [
+        [True, False], [False, True],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "normalise", "readings"), [("stop", None, 1), ("refuse_rows", None, 2),
+                                                               ("stop", "within_group", 2)])  # fmt: skip
+def test_a_table_is_read_once_but_for_what_needs_all_of_it_before(
+    monkeypatch, tmp_path, policy, normalise, readings
+):
+    table(50).assign(age="50", id=[str(i) for i in range(50)]).to_csv(tmp_path / "a.csv", index=False)
+    features = FEATURES | {
+        "flux": {"type": "number", "normalise": normalise} if normalise else FEATURES["age"]
+    }
+    contract = Contract.from_dict({"cohort": ROLES | {"on_violation": policy}, "features": features})
+    stream = open_cohort(tmp_path / "a.csv", contract, batch_rows=10)
+    (file,) = stream.source.files
+    blocks, read = type(file).blocks, []
+    monkeypatch.setattr(type(file), "blocks", lambda *given: read.append(given[1]) or blocks(*given))
+
+    assert sum(batch.n_rows for batch in stream) == 50
+    assert len(read) == readings
 
 
 def test_a_file_that_changes_between_the_passes_is_refused(tmp_path):

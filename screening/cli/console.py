@@ -106,6 +106,37 @@ def points_of(model: Model) -> dict[str, object]:
     }
 
 
+def performance_of(model: Model) -> dict[str, object]:
+    """What a model promises, in the words of its page: each figure with its interval, a line a class."""
+    from screening.documents.usefulness import usefulness_of
+    from screening.page.format import area_interval, interval, percent
+
+    facts = model.facts
+    lines: dict[str, list[str]] = {
+        name: [] for name in ("threshold", "AUROC", "sensitivity", "specificity", "PPV")
+    }
+    for point in facts.operating_points:
+        of_class = f"{point.label}: " if facts.multi else ""
+        area = facts.validation.summary.get(point.label)
+        if area is not None and area.auroc is not None:
+            ends = area_interval(area.auroc_low, area.auroc_high)
+            lines["AUROC"].append(f"{of_class}{area.auroc:.2f}{_interval(ends)}")
+        lines["threshold"].append(f"{of_class}{point.threshold:.4g}")
+        for name, (value, low, high) in (
+            ("sensitivity", point.sensitivity_ends),
+            ("specificity", point.specificity_ends),
+            ("PPV", point.ppv_ends),
+        ):
+            lines[name].append(f"{of_class}{percent(value)}{_interval(interval(low, high))}")
+        lines["PPV"][-1] += f" at {percent(point.prevalence)} prevalence"
+    shown: dict[str, object] = {name: line for name, line in lines.items() if line}
+    return shown | {"useful here?": usefulness_of(facts).words}
+
+
+def _interval(ends: str) -> str:
+    return f" (95% CI {ends})" if ends else ""
+
+
 def attention_of(model: Model, as_json: bool) -> dict[str, object]:
     """Why a model wants attention, as `model.json` has it or in sentences."""
     reasons = model.document["attention"]
@@ -157,7 +188,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields
     ------
     callable
-        `progress(done, total)`.
+        `progress(done, total)`; 0 for a total that nobody knows.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None
@@ -175,7 +206,7 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
         if not drawn.tasks:
             # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
             drawn.add_task(title, completed=done, total=total)
-        drawn.update(drawn.tasks[0].id, completed=done, total=total)
+        drawn.update(drawn.tasks[0].id, completed=done, total=total or None)
         with suppress(OSError):
             if time.monotonic() - began >= 1:
                 drawn.start()

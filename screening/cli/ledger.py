@@ -11,7 +11,16 @@ from typing import Annotated
 import typer
 
 from screening.cli.console import ATTENTION, agreement, in_a_row, tell
-from screening.cli.options import AsJson, LedgerHere, PageFile, Series, SeriesAsked, names_from, series_from
+from screening.cli.options import (
+    AsJson,
+    LedgerHere,
+    ModelFolder,
+    PageFile,
+    Series,
+    SeriesAsked,
+    names_from,
+    series_from,
+)
 from screening.documents.series import EACH
 from screening.errors import UsageError
 
@@ -162,7 +171,7 @@ def review(
 
 
 def promote(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory that was scored --shadow.")],
+    model: ModelFolder,
     reason: Annotated[str, typer.Option(help="Why, in words; the trail keeps them.")],
     ledger: LedgerHere = "screening.db",
     series: Series = None,

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from screening.cli import logs
+from screening.cli import completion, logs
 from screening.documents.figures import RuleName
 from screening.documents.series import series_name
 from screening.errors import UsageError
+from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.sources.database import Database
     from screening.statistics.operating_point import Rule
+
+# The groups of a command's help on a terminal.
+DATA, METHOD, RULE, VALIDATION, OUTPUT = "Data", "Method", "Rule", "Validation", "Output"
+LEDGER = "Ledger"
 
 Source = Annotated[
     str,
@@ -29,82 +34,194 @@ Source = Annotated[
         help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]
-Table = Annotated[str | None, typer.Option(metavar="NAME", help="Of a database: this table or view.")]
-Query = Annotated[
-    Path | None, typer.Option(metavar="FILE.sql", help="Of a database: the answer to this one SELECT.")
+Table = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", rich_help_panel=DATA, help="Of a database: this table or view."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-ContractFile = Annotated[Path | None, typer.Option(help="Contract written by `screen init`, then edited.")]
+Query = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.sql", rich_help_panel=DATA, help="Of a database: the answer to this one SELECT."
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout.")
+]
+ContractFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--contract", "-c", rich_help_panel=DATA, help="Contract written by `screen init`, then edited."
+    ),
+]
 Templates = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The site's own templates (docs/templates.md).")
+    Path | None,
+    typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The site's own templates (docs/templates.md)."),
+]
+RecipeName = Annotated[
+    str,
+    typer.Option(
+        "--recipe",
+        "-r",
+        metavar="NAME|FILE",
+        rich_help_panel=METHOD,
+        autocompletion=completion.recipes,
+        help="Method; `screen recipes` lists them.",
+    ),
 ]
 
-Jobs = Annotated[int, typer.Option(help="Threads; -1 for one a core.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
 Night = Annotated[
-    str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
+    str | None,
+    typer.Option("--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent."),
+]
+
+
+def _model_there(folder: Path) -> Path:
+    """Refuse a place where nothing lies, and name the model that was probably meant."""
+    if not folder.exists():
+        near = folder.parent.glob("*/model.json") if folder.parent.is_dir() else ()
+        names = [file.parent.name for file in near]
+        raise typer.BadParameter(f"there is no model {folder}{did_you_mean(folder.name, names)}")
+    return folder
+
+
+ModelFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        callback=_model_there,
+        autocompletion=completion.models,
+        help="Model directory written by `screen train`.",
+    ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
-ModelAnew = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it is written anew.")]
-PageFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Page to write (HTML).")]
+ModelAnew = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        callback=_model_there,
+        autocompletion=completion.models,
+        help="Model directory; it is written anew.",
+    ),
+]
+PageFile = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML).")]
 
 Publish = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html."),
+    typer.Option(
+        metavar="DIR",
+        rich_help_panel=OUTPUT,
+        help="Copy the page there, as DATE.html, and last as latest.html.",
+    ),
 ]
 Mode = Annotated[
-    str | None, typer.Option(metavar="0640", help="With --publish: mode of the copies; 0600 if absent.")
+    str | None,
+    typer.Option(
+        metavar="0640",
+        rich_help_panel=OUTPUT,
+        help="With --publish: mode of the copies; 0600 if absent.",
+    ),
 ]
-ReadBy = Annotated[str | None, typer.Option("--group", metavar="NAME", help="With --publish: their group.")]
+ReadBy = Annotated[
+    str | None,
+    typer.Option("--group", metavar="NAME", rich_help_panel=OUTPUT, help="With --publish: their group."),
+]
 
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS|local:N", help="Work on a dask cluster, or on N processes here."),
 ]
 
-Label = Annotated[str | None, typer.Option(help="Column that says who was a case.")]
+Label = Annotated[
+    str | None,
+    typer.Option("--label", "-l", rich_help_panel=DATA, help="Column that says who was a case."),
+]
 Positive = Annotated[
     list[str] | None,
-    typer.Option(help="Label value to find; each one more is a class of its own, A+B are one class."),
+    typer.Option(
+        rich_help_panel=DATA,
+        help="Label value to find; each one more is a class of its own, A+B are one class.",
+    ),
 ]
-Id = Annotated[str | None, typer.Option(help="Column that names a row.")]
-Group = Annotated[str | None, typer.Option(help="Column never split over folds, such as the patient.")]
+Id = Annotated[str | None, typer.Option(rich_help_panel=DATA, help="Column that names a row.")]
+Group = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=DATA, help="Column never split over folds, such as the patient."),
+]
 Independent = Annotated[
-    bool, typer.Option("--independent", help="Every row is a patient of its own, whatever it looks like.")
+    bool,
+    typer.Option(
+        "--independent",
+        rich_help_panel=DATA,
+        help="Every row is a patient of its own, whatever it looks like.",
+    ),
 ]
-Drop = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
-Search = Annotated[int | None, typer.Option(help="Settings that compete on the held-out rows.", min=1)]
-Folds = Annotated[int, typer.Option(help="Folds; each row is held out once.", min=2)]
+Drop = Annotated[str | None, typer.Option(metavar="A,B", rich_help_panel=DATA, help="Columns to leave out.")]
+Search = Annotated[
+    int | None,
+    typer.Option(rich_help_panel=METHOD, help="Settings that compete on the held-out rows.", min=1),
+]
+Folds = Annotated[
+    int, typer.Option(rich_help_panel=VALIDATION, help="Folds; each row is held out once.", min=2)
+]
 Repeats = Annotated[
     int | None,
-    typer.Option(help="Times the folds are dealt; 3 where fits are cheap.", min=1, show_default=False),
+    typer.Option(
+        rich_help_panel=VALIDATION,
+        help="Times the folds are dealt; 3 where fits are cheap.",
+        min=1,
+        show_default=False,
+    ),
 ]
 
 MinSensitivity = Annotated[
-    float | None, typer.Option(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
+    float | None,
+    typer.Option(
+        rich_help_panel=RULE,
+        help="RULE: find at least this share of the cases (0.9 if no rule is given).",
+    ),
 ]
-MaxFlagRate = Annotated[float | None, typer.Option(help="RULE: flag at most this share of the rows.")]
+MaxFlagRate = Annotated[
+    float | None, typer.Option(rich_help_panel=RULE, help="RULE: flag at most this share of the rows.")
+]
 MissCost = Annotated[
-    float | None, typer.Option(help="RULE: one missed case costs as much as this many reviews.")
+    float | None,
+    typer.Option(rich_help_panel=RULE, help="RULE: one missed case costs as much as this many reviews."),
 ]
-GMean = Annotated[bool, typer.Option("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")]
-Threshold = Annotated[float | None, typer.Option(help="RULE: this threshold on the score.")]
+GMean = Annotated[
+    bool,
+    typer.Option("--g-mean", rich_help_panel=RULE, help="RULE: largest sqrt(sensitivity x specificity)."),
+]
+Threshold = Annotated[
+    float | None, typer.Option(rich_help_panel=RULE, help="RULE: this threshold on the score.")
+]
 Confidence = Annotated[
-    float | None, typer.Option(help="With a RULE: keep its promise with this confidence, such as 0.95.")
+    float | None,
+    typer.Option(
+        rich_help_panel=RULE, help="With a RULE: keep its promise with this confidence, such as 0.95."
+    ),
 ]
 Prevalence = Annotated[
-    float | None, typer.Option(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
+    float | None,
+    typer.Option(
+        rich_help_panel=RULE, help="With a RULE: share of cases expected at scoring, for PPV and NPV."
+    ),
 ]
 
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
 ]
 
-Sign = Annotated[Path | None, typer.Option(metavar="KEY", help="Sign the model with this Ed25519 key (PEM).")]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEY", rich_help_panel=OUTPUT, help="Sign the model with this Ed25519 key (PEM)."),
+]
 
 _ledger = typer.Option(
     "--ledger",
     metavar="URL",
     envvar="SCREEN_LEDGER",
+    rich_help_panel=LEDGER,
     help="Ledger: a SQLite file or postgresql+psycopg://...",
 )
 LedgerMaybe = Annotated[str | None, _ledger]
@@ -121,10 +238,22 @@ def series_from(text: str | None) -> str | None:
 
 Series = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="With --ledger: whose nights; the contract's `series` if absent."),
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=LEDGER,
+        autocompletion=completion.series,
+        help="With --ledger: whose nights; the contract's `series` if absent.",
+    ),
 ]
 SeriesAsked = Annotated[
-    str | None, typer.Option("--series", metavar="NAME", help="Only this series; all where absent.")
+    str | None,
+    typer.Option(
+        "--series",
+        metavar="NAME",
+        rich_help_panel=LEDGER,
+        autocompletion=completion.series,
+        help="Only this series; all where absent.",
+    ),
 ]
 
 RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)

@@ -14,11 +14,14 @@ import typer
 from screening.cli import logs
 from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences, tell
 from screening.cli.options import (
+    DATA,
+    OUTPUT,
     AsJson,
     Cluster,
     Jobs,
     LedgerMaybe,
     Mode,
+    ModelFolder,
     Night,
     PageFile,
     Publish,
@@ -42,15 +45,16 @@ if TYPE_CHECKING:
 
 
 def score(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model directory written by `screen train`.")
-    ],
+    model: ModelFolder,
     cohort: Source,
-    out: Annotated[Path, typer.Option(help="Run directory to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", rich_help_panel=OUTPUT, help="Run directory to write.")],
     table: Table = None,
     query: Query = None,
     label: Annotated[
-        str | None, typer.Option(help="Column of true labels, to evaluate; never written.")
+        str | None,
+        typer.Option(
+            "--label", "-l", rich_help_panel=DATA, help="Column of true labels, to evaluate; never written."
+        ),
     ] = None,
     date: Night = None,
     require_signature: Annotated[
@@ -286,7 +290,13 @@ def export(
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."),
+        typer.Option(
+            "--out",
+            "-o",
+            rich_help_panel=OUTPUT,
+            metavar="FILE",
+            help="File to write; of omop, nifti and dicom-seg a directory.",
+        ),
     ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAME", help="Of table: its name.")] = None,
@@ -357,7 +367,14 @@ def report(
         Path, typer.Argument(metavar="DIR", help="Model, run, comparison or validation directory.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page to write; DIR/report.html if absent.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            rich_help_panel=OUTPUT,
+            metavar="FILE",
+            help="Page to write; DIR/report.html if absent.",
+        ),
     ] = None,
     de_identify: Annotated[
         Path | None,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import OF_POINT, attention_of, bar, points_of, sentences, tell
+from screening.cli.console import (
+    OF_POINT,
+    attention_of,
+    bar,
+    performance_of,
+    points_of,
+    sentences,
+    tell,
+)
 from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe, Source, Templates
 from screening.errors import UsageError
 
@@ -31,12 +39,12 @@ WHERE_AND_HOW = frozenset(
 def train(
     context: typer.Context,
     cohort: Source,
-    out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", rich_help_panel=options.OUTPUT, help="Model directory to write.")
+    ],
     table: options.Table = None,
     query: options.Query = None,
-    recipe: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="Method; `screen recipes` lists them.")
-    ] = "auto",
+    recipe: options.RecipeName = "auto",
     label: options.Label = None,
     positive: options.Positive = None,
     id: options.Id = None,
@@ -45,7 +53,11 @@ def train(
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
-        typer.Option(metavar="3", help="Of voxels: features of the cube of this side around each."),
+        typer.Option(
+            metavar="3",
+            rich_help_panel=options.DATA,
+            help="Of voxels: features of the cube of this side around each.",
+        ),
     ] = None,
     contract: ContractFile = None,
     min_sensitivity: options.MinSensitivity = None,
@@ -55,25 +67,43 @@ def train(
     threshold: options.Threshold = None,
     lesions: Annotated[
         bool,
-        typer.Option("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
+        typer.Option(
+            "--lesions",
+            rich_help_panel=options.RULE,
+            help="Of voxels: count lesions, smooth maps, leave small clusters out.",
+        ),
     ] = False,
     confidence: options.Confidence = None,
     prevalence: options.Prevalence = None,
-    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Fix a parameter.")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", rich_help_panel=options.METHOD, help="Fix a parameter."),
+    ] = None,
     search: options.Search = None,
     folds: options.Folds = 5,
     repeats: options.Repeats = None,
-    max_rows: Annotated[int | None, typer.Option(help="Train on a stated sub-sample.", min=1)] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(rich_help_panel=options.DATA, help="Train on a stated sub-sample.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Methods to compare with on the same folds, or none."),
+        typer.Option(
+            metavar="A,B",
+            rich_help_panel=options.VALIDATION,
+            help="Methods to compare with on the same folds, or none.",
+        ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a model of another recipe, cohort or label.")
+        bool,
+        typer.Option(
+            "--force",
+            rich_help_panel=options.OUTPUT,
+            help="Replace a model of another recipe, cohort or label.",
+        ),
     ] = False,
     sign: options.Sign = None,
     templates: Templates = None,
@@ -144,9 +174,12 @@ def train(
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         logs.note(note)
-    told: dict[str, object] = {"model": str(out), "id": model.id, "report": str(out / "report.html")}
-    told |= points_of(model) | attention_of(model, as_json)
-    tell(told | ({"notes": notes} if as_json else {}), as_json)
+    told: dict[str, object] = {"model": str(out), "id": model.id}
+    report = {"report": str(out / "report.html")}
+    if as_json:
+        tell(told | report | points_of(model) | attention_of(model, as_json) | {"notes": notes}, as_json)
+    else:
+        tell(told | attention_of(model, as_json) | performance_of(model) | report, as_json)
 
 
 def recipes(
@@ -186,7 +219,12 @@ def compare(
             metavar="A,B|all", help="Methods; the control is always among them. `auto` is not in `all`."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Directory to write the comparison in.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", rich_help_panel=options.OUTPUT, help="Directory to write the comparison in."
+        ),
+    ],
     table: options.Table = None,
     query: options.Query = None,
     label: options.Label = None,
@@ -209,7 +247,9 @@ def compare(
     search: options.Search = None,
     folds: options.Folds = 5,
     repeats: options.Repeats = None,
-    max_rows: Annotated[int | None, typer.Option(help="Use a stated sub-sample.", min=1)] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(rich_help_panel=options.DATA, help="Use a stated sub-sample.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
@@ -272,9 +312,14 @@ def compare(
 
 def validate(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory; it stays as it is.")],
+    model: options.ModelFolder,
     cohort: Source,
-    out: Annotated[Path, typer.Option(help="Directory to write the validation in.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", rich_help_panel=options.OUTPUT, help="Directory to write the validation in."
+        ),
+    ],
     table: options.Table = None,
     query: options.Query = None,
     label: options.Label = None,
@@ -423,12 +468,14 @@ def retrain(
     series: Annotated[
         str, typer.Argument(metavar="SERIES", help="Whose verdicts; `screen status` lists all.")
     ],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory of its champion.")],
+    model: options.ModelFolder,
     cohort: Source,
     nights: Annotated[
         str, typer.Option(metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv.")
     ],
-    out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", rich_help_panel=options.OUTPUT, help="Model directory to write.")
+    ],
     table: options.Table = None,
     query: options.Query = None,
     ledger: LedgerHere = "screening.db",

@@ -10,9 +10,11 @@ from statistics import median
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.stats import hypergeom
 
 from screening.cohort.cohort import Cohort
-from screening.documents.model import ModelDocument
+from screening.documents.model import IdShape, ModelDocument
 from screening.documents.reason import Reason
 from screening.sources.private_file import PrivateFile
 
@@ -37,6 +39,9 @@ FEWEST_STEMS = 10
 # A patient's rows are seldom more; the patients of a centre are numbered further.
 USUAL_ROWS, MOST_USUAL = 12, 20
 SPREAD = 2.0
+LED_BY_ZERO, DIGITS, HEX = "^0[0-9]+$", "^[0-9]+$", "^[0-9A-Fa-f-]+$"
+# Chance below which ids that lack what training's had are written otherwise, and are not merely others.
+BY_CHANCE = 1e-4
 # Rows whose hashes are held before they are put away, in parts by the hash's first bits.
 HELD_ROWS = 1 << 20
 PART_BITS = 8
@@ -72,6 +77,87 @@ def _consecutive(ids: np.ndarray) -> bool:
         return False
     numbers = np.sort([int(text) for text in ids])
     return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
+
+
+def id_shape(ids: np.ndarray) -> IdShape | None:
+    """How the ids of some rows are written, None where none of the rows has an id.
+
+    >>> shape = id_shape(np.array(["00417", "00932", "01044"], dtype=object))
+    >>> shape.shortest, shape.longest, shape.leading_zeros, shape.digits
+    (5, 5, 3, 3)
+    """
+    texts = pa.array(ids, pa.string()).drop_null()
+    if not len(texts):
+        return None
+    lengths = pc.min_max(pc.utf8_length(texts)).as_py()
+    digits = _rows_like(texts, DIGITS)
+    return IdShape(
+        n_rows=len(texts),
+        shortest=lengths["min"],
+        longest=lengths["max"],
+        leading_zeros=_rows_like(texts, LED_BY_ZERO),
+        digits=digits,
+        hex=_rows_like(texts, HEX) - digits,
+    )
+
+
+def _rows_like(texts: pa.Array, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def joined_shapes(first: IdShape | None, second: IdShape | None) -> IdShape | None:
+    """The shape of the rows of both, such as two batches of a table."""
+    if first is None or second is None:
+        return first or second
+    return IdShape(
+        n_rows=first.n_rows + second.n_rows,
+        shortest=min(first.shortest, second.shortest),
+        longest=max(first.longest, second.longest),
+        leading_zeros=first.leading_zeros + second.leading_zeros,
+        digits=first.digits + second.digits,
+        hex=first.hex + second.hex,
+    )
+
+
+def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
+    """In what tonight's ids as a whole are written unlike those of training, in words; none where alike.
+
+    Only what no other patients explain: lengths that do not meet, though running numbers may have grown by a
+    digit; zeros in front that are gone, or new; letters where there were digits alone, or the other way.
+    """
+    differences = []
+    numbered = past.digits == past.n_rows and not past.leading_zeros
+    if tonight.shortest > past.longest + numbered or tonight.longest < past.shortest - numbered:
+        differences.append(f"{_length(tonight)} characters long, in training {_length(past)}")
+    # Numbers of one width need no zero in front, 0999 is followed by 1000; but none of them is shorter.
+    if past.shortest == past.longest:
+        lost = tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
+    else:
+        lost = _by_chance(past.n_rows, past.leading_zeros, tonight.n_rows) < BY_CHANCE
+    if lost and past.leading_zeros and not tonight.leading_zeros:
+        differences.append("without the zeros in front that training's have; export them as text")
+    if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
+        differences.append("with zeros in front, which training's have not")
+    written = {
+        "digits alone": (past.digits, tonight.digits),
+        "hexadecimal digits": (past.hex, tonight.hex),
+        "letters and other signs": (past.letters, tonight.letters),
+    }
+    usual = [kind for kind, (before, _) in written.items() if before]
+    strange = [kind for kind, (before, rows) in written.items() if rows and not before]
+    shared = any(before and rows for before, rows in written.values())
+    if not shared and _by_chance(past.n_rows, past.n_rows, tonight.n_rows) < BY_CHANCE:
+        differences.append(f"{' or '.join(strange)}, in training {' or '.join(usual)}")
+    return differences
+
+
+def _length(shape: IdShape) -> str:
+    return f"{shape.shortest}" if shape.shortest == shape.longest else f"{shape.shortest} to {shape.longest}"
+
+
+def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
+    """Chance that none of tonight's rows has what `having` of training's have, if all are of one kind."""
+    return float(hypergeom.cdf(0, n_past + n_tonight, having, n_tonight))
 
 
 def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:

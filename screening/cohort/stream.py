@@ -1,4 +1,4 @@
-"""A cohort as a stream of typed batches, checked as a whole before the first one is given out."""
+"""A cohort as a stream of typed batches, read and checked in one pass."""
 
 from __future__ import annotations
 
@@ -35,14 +35,20 @@ UNSEEN = "unseen_category"
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
-    Iterating yields `Cohort` batches in row order. The first pass (`check`, done at the latest then) sees the
-    whole table and raises every violation together. Memory is bounded by the batch and the number of groups.
-    `gates` compare the table with training, and may stop the run too. `to_score`: the
-    contract's `on_unseen` decides on an unseen category, which elsewhere is a violation, and the columns to
-    display are read. `scales` are those of groups, where somebody else saw all their rows.
+    Iterating reads the table once and gives its sound rows as `Cohort` batches in row order. Violations are
+    gathered on the way and raised together at the end; from the first that the contract does not leave out,
+    no more rows are given. So what is made of the rows stands only once the iteration has ended well. Memory
+    is bounded by the batch and the number of groups.
 
-    `refused`: rows left out by reason (`on_violation = "refuse_rows"`), known after `check` as `n_rows` is;
-    `n_rows`: rows of the table, refused ones included.
+    A reading goes before only where a row cannot be judged without those behind it: of the ids alone, where
+    rows with a repeated one are left out; of all columns, where features are normalised within groups.
+
+    `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
+    decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
+    `scales` are those of groups, where somebody else saw all their rows.
+
+    `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
+    ones included. Both, and what `notes` say of the rows, are known once the table was read.
     """
 
     def __init__(
@@ -59,9 +65,9 @@ class CohortStream:
         self.refused: dict[str, int] = {}
         self.n_rows = 0
         self._checked = False
-        self._several = len(source.files) > 1
-        self._repeated = np.zeros(0, dtype=np.uint64)
-        self.scales = scales_of(contract.features) if scales is None else scales
+        # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
+        self._repeats: tuple[np.ndarray, np.ndarray] | None = None
+        self.scales = scales
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = list(contract.display) if to_score else []
         self._columns = list(
@@ -75,118 +81,89 @@ class CohortStream:
             self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
 
     def check(self) -> None:
-        """Read the whole table once.
+        """Read the whole table, and give nothing out.
 
         Raises CohortError: all violations, by column and row number.
         """
-        if self._checked:
-            return
-        violations, refused = Violations(), dict[str, int]()
-        # Rows the contract wants left out for an unseen category alone: no reason to stop.
-        left_out = Violations()
-        repeats = DuplicateIds()
-        kept = total = 0
-        for file, block in self._blocks(violations):
-            typed = self._typed(block, file)
-            for column, kind, mask in typed.faults:
-                alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
-                found = left_out if alone else violations
-                found.add(file.name, column, kind, block.first_row + np.flatnonzero(mask))
-            counted = np.zeros(block.n_rows, dtype=bool)
-            for column, kind, mask in typed.faults:
-                _count(refused, column, kind, int(np.count_nonzero(mask & ~counted)))
-                counted |= mask
-            parts = typed.parts
-            if parts.id is not None:
-                repeats.add(parts.id)
-            if self.gates:
-                # Values that break the contract count too: a column in other units breaks it in every row.
-                self.gates.add(parts.features, parts.group, typed.unlisted)
-            self._scale(parts, ~counted)
-            total += block.n_rows
-            kept += int(np.count_nonzero(~counted))
-        if self.contract.id:
-            kept -= self._find_repeats(repeats, violations, refused)
-        if self.gates:
-            violations.whole += [f"column {stop.words} {stop.remedy}" for stop in self.gates.stops()]
-        self._conclude(violations, left_out, refused, total, kept)
-
-    def _conclude(
-        self, violations: Violations, left_out: Violations, refused: dict[str, int], total: int, kept: int
-    ) -> None:
-        if not total and not violations:
-            violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
-        elif (violations or left_out) and not kept and not violations.whole:
-            violations.whole.append("every row breaks the contract; was it written for another table?")
-        lines = violations.lines(self._several) + left_out.lines(self._several)
-        if violations.whole or (violations and self.contract.on_violation == "stop"):
-            raise CohortError(lines)
-        self.notes += [f"rows left out: {line}" for line in lines]
-        self.notes += self.gates.notes() if self.gates else []
-        self.refused, self.n_rows, self._checked = refused, total, True
-
-    def _find_repeats(self, repeats: DuplicateIds, violations: Violations, refused: dict[str, int]) -> int:
-        """Note rows whose id occurs again; return how many of them were sound otherwise."""
-        self._repeated, places = repeats.found()
-        if not self._repeated.size:
-            return 0
-        start, lost = 0, 0
-        for file in self.source.files:
-            mine = places[(places >= start) & (places < start + (file.rows or 0))] - start
-            violations.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
-            start += file.rows or 0
-        if self.contract.on_violation == "stop":
-            return 0
-        # Rows that are left out belong to no group: centre and spread are taken anew, without them.
-        self.scales = scales_of(self.contract.features)
-        for file, block in self._blocks(Violations()):
-            typed = self._typed(block, file)
-            again, sound = self._again(typed.parts), ~typed.faulty()
-            lost += int(np.count_nonzero(again & sound))
-            self._scale(typed.parts, sound & ~again)
-        _count(refused, self.contract.id or "", "repeated_id", lost)
-        return lost
-
-    def _scale(self, parts: Parts, good: np.ndarray) -> None:
-        """Take rows in, by which features are normalised within their groups."""
-        if parts.group is not None:
-            for scales in self.scales:
-                scales.add(parts.group[good], parts.features.take(good))
+        for _ in self._sound():
+            pass
 
     def __iter__(self) -> Iterator[Cohort]:
-        self.check()
-        yield from self.unchecked()
+        for typed, sound, rows in self._sound():
+            yield self._batch(typed, sound, rows)
 
     def unchecked(self) -> Iterator[Cohort]:
         """The rows that are sound as they stand, of a table that is checked as a whole elsewhere."""
-        before = {}
-        start = 0
-        for file in self.source.files:
-            before[id(file)] = start
-            start += file.rows or 0
-        for file, block in self._blocks(None):
-            typed = self._typed(block, file)
-            good = ~typed.faulty()
-            if self._repeated.size:
-                good &= ~self._again(typed.parts)
-            if good.any():
-                yield self._batch(typed, good, before[id(file)] + block.first_row + np.arange(block.n_rows))
+        for _, _, typed, rows in self._blocks(None):
+            yield self._batch(typed, ~typed.faulty(), rows)
 
-    def _again(self, parts: Parts) -> np.ndarray:
-        """Rows whose id stands elsewhere in the table too."""
-        assert parts.id is not None, "ids repeat, so there are some"
-        return np.isin(hashed(parts.id), self._repeated)
+    def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray, np.ndarray]]:
+        """The table in blocks: typed, with its sound rows as a mask, and the numbers of all its rows."""
+        self.read_before()
+        tally, ids = _Tally(self.contract), DuplicateIds()
+        # A table that is read again was counted before.
+        gates = None if self._checked else self.gates
+        for file, block, typed, rows in self._blocks(tally.violations):
+            parts = typed.parts
+            if parts.id is not None and self._repeats is None:
+                ids.add(parts.id)
+            if gates:
+                # Values that break the contract count too: a column in other units breaks it in every row.
+                gates.add(parts.features, parts.group, typed.unlisted)
+            sound = tally.add(file.name, block.first_row, typed, self._repeated(parts))
+            if sound.any() and not tally.stopped:
+                yield typed, sound, rows
+        if self.contract.id:
+            _, places = self._repeats or ids.found()
+            tally.add_repeats(self.source.files, places)
+        if gates:
+            tally.violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
+        lines = tally.concluded(len(self.source.files) > 1)
+        if not self._checked:
+            self.notes += [f"rows left out: {line}" for line in lines]
+            self.notes += gates.notes() if gates else []
+            self.refused.update(tally.refused)
+            self.n_rows, self._checked = tally.n_rows, True
 
-    def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block]]:
+    def read_before(self) -> None:
+        """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
+        if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
+            ids = DuplicateIds()
+            for _, block, _ in self._cells([self.contract.id], Violations()):
+                ids.add(read_text(block.columns[self.contract.id], "no_id").values)
+            self._repeats = ids.found()
+        if self.scales is None:
+            self.scales = scales_of(self.contract.features)
+            for _, _, typed, _ in self._blocks(Violations()) if self.scales else ():
+                parts = typed.parts.where(~(typed.faulty() | self._repeated(typed.parts)))
+                for scales in self.scales if parts.group is not None else ():
+                    scales.add(np.asarray(parts.group), parts.features)
+
+    def _repeated(self, parts: Parts) -> np.ndarray:
+        """Rows to leave out because their id stands elsewhere in the table too."""
+        if self._repeats is None or not self._repeats[0].size or parts.id is None:
+            return np.zeros(parts.features.n_rows, dtype=bool)
+        return np.isin(hashed(parts.id), self._repeats[0])
+
+    def _cells(
+        self, columns: Sequence[str], violations: Violations | None
+    ) -> Iterator[tuple[Part, Block, np.ndarray]]:
+        """The table in blocks as they are written, with the numbers of their rows."""
+        before = 0
         for file in self.source.files:
             try:
-                for block in file.blocks(self._columns, self.batch_rows):
-                    yield file, block
+                for block in file.blocks(columns, self.batch_rows):
+                    yield file, block, before + block.first_row + np.arange(block.n_rows)
             except CohortError as error:
                 if violations is None:
                     raise
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
+            before += file.rows or 0
+
+    def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block, TypedBlock, np.ndarray]]:
+        for file, block, rows in self._cells(self._columns, violations):
+            yield file, block, self._typed(block, file), rows
 
     def _typed(self, block: Block, file: Part) -> TypedBlock:
         contract, cells = self.contract, block.columns
@@ -251,7 +228,7 @@ class CohortStream:
         parts = typed.parts.where(good)
         features = parts.features
         if parts.group is not None:
-            for scales in self.scales:
+            for scales in self.scales or ():
                 features = scales.applied(parts.group, features)
         return Cohort(
             values=features,
@@ -280,7 +257,7 @@ class GroupStream(CohortStream):
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     """The same rows, one group a batch; CohortError where rows of a group come after those of another."""
-    seen: set[str] = set()
+    batches, seen = iter(batches), set[str]()
     parts = (
         (name, batch.take(np.arange(rows.start, rows.stop)))
         for batch in batches
@@ -288,6 +265,8 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     )
     for name, of_group in groupby(parts, key=itemgetter(0)):
         if name in seen:
+            for _ in batches:
+                pass  # what else is wrong with the table is said first
             raise CohortError(
                 "rows of a group do not stand together, as lesions need it; sort the table by its group"
             )
@@ -295,7 +274,60 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
         yield joined([part for _, part in of_group])
 
 
-def _count(refused: dict[str, int], column: str, kind: str, rows: int) -> None:
-    if rows:
-        reason = f"{column}: {described(kind)}" if column else described(kind)
-        refused[reason] = refused.get(reason, 0) + rows
+class _Tally:
+    """What the rows of a table add up to: how many are kept, left out, and break the contract."""
+
+    def __init__(self, contract: Contract):
+        self.contract = contract
+        self.violations = Violations()
+        # Rows the contract wants left out for an unseen category alone: no reason to stop.
+        self.left_out = Violations()
+        self.refused: dict[str, int] = {}
+        self.n_rows = self.n_kept = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the table is refused as a whole."""
+        found = self.violations
+        return bool(found.whole or (found and self.contract.on_violation == "stop"))
+
+    def add(self, file: str, first_row: int, typed: TypedBlock, repeated: np.ndarray) -> np.ndarray:
+        """Count one block in; returns its sound rows as a mask."""
+        refused = np.zeros(typed.n_rows, dtype=bool)
+        for column, kind, mask in typed.faults:
+            alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+            violations = self.left_out if alone else self.violations
+            violations.add(file, column, kind, first_row + np.flatnonzero(mask))
+            self._refuse(column, kind, mask & ~refused)
+            refused |= mask
+        self._refuse(self.contract.id or "", "repeated_id", repeated & ~refused)
+        sound = ~(refused | repeated)
+        self.n_rows += typed.n_rows
+        self.n_kept += int(np.count_nonzero(sound))
+        return sound
+
+    def add_repeats(self, files: Sequence[Part], places: np.ndarray) -> None:
+        """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
+        start = 0
+        for file in files:
+            rows = file.rows or 0
+            mine = places[(places >= start) & (places < start + rows)] - start
+            self.violations.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
+            start += rows
+
+    def concluded(self, several_files: bool) -> list[str]:
+        """What is left out, in words; CohortError where the table is refused as a whole."""
+        violations, left_out = self.violations, self.left_out
+        if not self.n_rows and not violations:
+            violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
+        elif (violations or left_out) and not self.n_kept and not violations.whole:
+            violations.whole.append("every row breaks the contract; was it written for another table?")
+        lines = violations.lines(several_files) + left_out.lines(several_files)
+        if self.stopped:
+            raise CohortError(lines)
+        return lines
+
+    def _refuse(self, column: str, kind: str, rows: np.ndarray) -> None:
+        if n_rows := int(np.count_nonzero(rows)):
+            reason = f"{column}: {described(kind)}" if column else described(kind)
+            self.refused[reason] = self.refused.get(reason, 0) + n_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,7 +24,7 @@ from screening.contract.keys import contract_toml, keys_of
 from screening.documents.series import series_name
 from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
-from screening.files import read_bounded
+from screening.files import read_bounded, read_toml
 from screening.spelling import did_you_mean
 
 FORMAT = 1
@@ -180,6 +179,12 @@ def _side(value: int) -> int:
     return value
 
 
+def _rising(bounds: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= bounds[0] <= bounds[1]:
+        raise ValueError("write the fewest rows and the most, such as [60, 120]")
+    return bounds
+
+
 class Contract(BaseModel):
     """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
 
@@ -233,6 +238,10 @@ class Contract(BaseModel):
         How long a confirmed case is known when it is flagged again.
     verdicts_need : list of {"site", "initials"}
         What a verdict must say of its reviewer; one without it is refused.
+    files_per_night : int, optional
+        Files that a night's table comes in, such as one a ward; not held against the table to train on.
+    rows_per_night : (fewest, most), optional
+        Rows that a night's table has, such as [60, 120]; not held against the table to train on.
     review_by : date, optional
         Day from which on every night asks for a review of the model; two years after training without it.
     on_unseen : {"unknown", "refuse_row", "stop"}
@@ -271,6 +280,8 @@ class Contract(BaseModel):
     review_sample: Annotated[int, Field(ge=0)] = 5
     known_days: Annotated[int, Field(ge=0)] = 30
     verdicts_need: list[Literal["site", "initials"]] = []
+    files_per_night: Annotated[int, Field(gt=0)] | None = None
+    rows_per_night: Annotated[tuple[int, int], AfterValidator(_rising)] | None = None
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     features: dict[str, Feature] = {}
 
@@ -308,14 +319,7 @@ class Contract(BaseModel):
         Raises UsageError where there is none, CohortError with every fault where it breaks the rules.
         """
         path = Path(path)
-        try:
-            content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))
-        except RecursionError:
-            raise CohortError(f"{path.name}: tables are nested too deeply for a contract") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise CohortError(
-                f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line"
-            ) from error
+        content = read_toml(path, MOST_BYTES, CohortError)
         features = content.get("features")
         for feature in features.values() if isinstance(features, dict) else ():
             if isinstance(feature, dict) and isinstance(feature.get("labels"), str):

@@ -56,7 +56,7 @@ class Rule:
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
         if self.name in ("min_sensitivity", "max_flag_rate") and not 0 < (self.value or 0) <= 1:
-            raise ValueError(f"{self.name} must be above 0 and at most 1, got {self.value}")
+            raise ValueError(f"{self.name} must be above 0 and at most 1, got {_meant(self.value)}")
         if self.name == "miss_cost" and not (self.value or 0) > 0:
             raise ValueError(f"miss_cost must be above 0, got {self.value}")
         if self.confidence is not None and self.name != "min_sensitivity":
@@ -64,7 +64,12 @@ class Rule:
         for name in ("confidence", "prevalence"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
-                raise ValueError(f"{name} must be between 0 and 1, got {share}")
+                raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
+
+
+def _meant(share: float | None) -> str:
+    """A share that is none as an error names it, and what was meant where it is a percentage."""
+    return f"{share:g}; did you mean {share / 100:g}?" if share and 1 < share < 100 else f"{share}"
 
 
 # A threshold beyond this stands for none: the operating point flags every row.

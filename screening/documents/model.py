@@ -195,6 +195,27 @@ class Profile:
 
 
 @document
+class IdShape:
+    """How the ids of a table are written, counted over its rows.
+
+    `shortest` and `longest` in characters; `leading_zeros`: rows whose id is digits behind a zero; `digits`:
+    rows whose id is digits alone, `hex`: hexadecimal digits with a letter among them, hyphens allowed.
+    """
+
+    n_rows: int
+    shortest: int
+    longest: int
+    leading_zeros: int
+    digits: int
+    hex: int
+
+    @property
+    def letters(self) -> int:
+        """Rows whose id has other letters or signs."""
+        return self.n_rows - self.digits - self.hex
+
+
+@document
 class TrainingFacts:
     """The rows and the settings of a training."""
 
@@ -213,6 +234,7 @@ class TrainingFacts:
     leaks: Sequence[Leak]
     approximation: Approximation | None = rare()
     verdicts: TrainedOn | None = rare()
+    ids: IdShape | None = rare()
 
     def __post_init__(self) -> None:
         if any(each.name not in self.missing for each in self.features):

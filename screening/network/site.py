@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from screening.documents.series import filled, series_name
 from screening.errors import UsageError
-from screening.files import read_bounded
+from screening.files import read_toml
 from screening.kernels.threads import available_cores
 from screening.spelling import did_you_mean
 from screening.storage.showing import PageFolder, Readers, readers
@@ -138,10 +137,7 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     `ledger`: where the file names none. Raises UsageError: it cannot be read, or is not as it should be;
     every fault is named.
     """
-    try:
-        content = tomllib.loads(read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path.name}: not a TOML file in UTF-8 ({error}); correct that line") from None
+    content = read_toml(path, MOST_BYTES, UsageError)
     faults: list[str] = []
     for key in content:
         if key not in ("site", "series"):

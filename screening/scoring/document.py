@@ -53,7 +53,7 @@ def run_document(
     """
     counts, groups = night.counted(stream.refused), night.groups
     cases, near_misses, scale = night.listed(), night.near_misses.listed(model), night.scale()
-    quiet, drift = night.not_flagged(), blocks.drift.counts()
+    quiet, drift = night.not_flagged(), blocks.drift.counts(stream.n_rows)
     said = (
         of_groups(blocks.discoveries, groups.values())
         if groups

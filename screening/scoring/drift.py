@@ -31,13 +31,12 @@ REMEMBERED = 500
 class Drift:
     """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
 
-    `n_rows`: of the night: of very many only some units are scored again, the same ones on every night.
+    Of very many rows only some units are scored again, the same ones on every night.
     """
 
-    def __init__(self, model: Model, n_rows: int):
+    def __init__(self, model: Model):
         self.model = model
         self.grouped, self.imaged = bool(model.contract.group), bool(model.contract.coordinates)
-        self.share = min(1.0, MOST_ROWS / max(n_rows, 1))
         self.edges, self.known = reference(model)
         self.machines = model.facts.validation.folds
         self.of_group: dict[int, tuple[float, float]] = {}
@@ -48,7 +47,8 @@ class Drift:
         if not len(self.known):
             return
         lots = keyed_lots(batch.group if batch.group is not None else batch.id, self.model.digest)
-        mine = np.flatnonzero((lots & 0xFFFFFFFF) < self.share * 2**32)
+        # How many rows there will be is not known yet: fewer units count in the end.
+        mine = np.flatnonzero(_among(kept_half(lots), int(batch.rows[-1])))
         lots, scores = lots[mine], np.empty(len(mine))
         machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
         for k in range(self.machines):
@@ -64,8 +64,11 @@ class Drift:
         for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
             self.of_group[name] = max(self.of_group.get(name, entry), entry)
 
-    def counts(self) -> ScoreCounts | None:
-        """What `run.json` and the ledger hold of it; None for a model without held-out scores."""
+    def counts(self, n_rows: int) -> ScoreCounts | None:
+        """What `run.json` and the ledger hold of it; None for a model without held-out scores.
+
+        `n_rows`: of the night's table.
+        """
         if not len(self.known):
             return None
         if self.grouped:
@@ -74,6 +77,8 @@ class Drift:
         else:
             parts = self.rows or [(np.empty(0), np.empty(0))]
             who, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
+        mine = _among(who, n_rows)
+        who, scores = who[mine], scores[mine]
         cell = cells_of(scores, self.edges)
         counted = np.bincount(cell, minlength=len(self.known))
         told = ScoreCounts(
@@ -87,6 +92,11 @@ class Drift:
         # The lowest hashes are a random sample, and the same patients on every night.
         kept = np.argsort(who, kind="stable")[:REMEMBERED]
         return replace(told, who=_whole(who[kept]), cell=_whole(cell[kept]))
+
+
+def _among(who: np.ndarray, n_rows: int) -> np.ndarray:
+    """Which units are scored again where the night has so many rows, as a mask."""
+    return who < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
 
 
 def _whole(values: np.ndarray) -> tuple[int, ...]:

@@ -171,9 +171,9 @@ def fragments_of(model: Model, stream: CohortStream, place: Path) -> list[Fragme
     rows = stream.batch_rows * max(1, FRAGMENT_ROWS // stream.batch_rows)
     pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
     scales = place / "scales"
+    # A group may reach over fragments: its centre is known when every row was seen.
+    stream.read_before()
     if stream.scales:
-        # A group may reach over fragments: its centre is known when every row was seen.
-        stream.check()
         states = enumerate(each.state() for each in stream.scales)
         finished.keep(scales, {f"{at}/{key}": value for at, state in states for key, value in state.items()})
     digest = digest_of(scales) if stream.scales else ""

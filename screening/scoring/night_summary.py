@@ -20,6 +20,7 @@ from screening.documents.run import (
 from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.validation import Confusion, PerClass
 from screening.documents.voxels import Geometry
+from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
@@ -71,6 +72,7 @@ class Night:
         ]
         self.counts = [np.zeros(len(grid), dtype=np.int64) for grid in self.grid]
         self.labelled: list[tuple[np.ndarray, ...]] = []
+        self.strange_labels: list[str] = []
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
@@ -91,10 +93,14 @@ class Night:
             self.standing.add(scored.score)
             self.unflagged.add(batch.id, scored.flagged)
         if batch.label is not None:
-            label = known_labels(
-                self.model.facts, self.model.contract, batch, "correct them, or score without --label"
-            )
-            self._add_labels(label, batch.group, scored, scores)
+            remedy = "correct them, or score without --label"
+            try:
+                label = known_labels(self.model.facts, self.model.contract, batch, remedy)
+            except CohortError as error:
+                # Said at the end: what else is wrong with the table comes first.
+                self.strange_labels += error.violations
+            else:
+                self._add_labels(label, batch.group, scored, scores)
 
     def _add_groups(self, group: np.ndarray, scored: Scored, display: Columns | None) -> None:
         names, first, place = np.unique(group, return_index=True, return_inverse=True)
@@ -211,7 +217,12 @@ class Night:
         ]
 
     def evaluation(self) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
-        """How the flags of this cohort agree with its labels, where it has them."""
+        """How the flags of this cohort agree with its labels, where it has them.
+
+        Raises CohortError: labels that training never met.
+        """
+        if self.strange_labels:
+            raise CohortError(self.strange_labels)
         if not self.labelled:
             return None
         codes, scores, predicted, group = (
@@ -230,9 +241,9 @@ class Night:
 class Blocks:
     """Adds up what the blocks below the list of cases need; memory does not grow with unflagged rows."""
 
-    def __init__(self, model: Model, n_rows: int, geometries: Sequence[Geometry]):
+    def __init__(self, model: Model, geometries: Sequence[Geometry]):
         self.model = model
-        self.drift = Drift(model, n_rows)
+        self.drift = Drift(model)
         self.discoveries = Discoveries(model.calibration)
         described = model.facts.validation.subgroups
         # The levels are those of the first class; all classes are validated on the same rows.

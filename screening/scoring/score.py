@@ -100,7 +100,7 @@ def score(
     model : Model
         Trained or loaded.
     source : path, URL, Database, or table
-        As `read_cohort` takes it; read twice, in batches.
+        As `read_cohort` takes it; read once, in batches.
     out : str or Path
         Run directory; it appears whole or not at all.
     label : str, optional
@@ -127,7 +127,7 @@ def score(
         Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler. Model and
         table must be files. The result does not depend on it (docs/scale.md).
     progress : callable, optional
-        Called with (rows scored, rows in all).
+        Called with (rows scored, rows in all; 0 where nobody knows before the end).
     templates : Path, optional
         A site's own templates for the page.
 
@@ -176,10 +176,9 @@ def score(
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
         decided = stack.enter_context(decided_by(workers, model, stream, out))
-        stream.check()
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model, stream.n_rows, stream.source.geometries)
+        blocks = Blocks(model, stream.source.geometries)
         columns = ScoreColumns(model)
         with pq.ParquetWriter(folder / "scores.parquet", columns.schema) as table:
             for batch in stream:
@@ -188,7 +187,7 @@ def score(
                 tally.add(batch, scored)
                 blocks.add(batch, scored)
                 if progress is not None:
-                    progress(tally.n_scored, stream.n_rows or tally.n_scored)
+                    progress(tally.n_scored, stream.source.n_rows or 0)
         run = run_document(
             model, tally, blocks, stream, stream.gates,
             key=key, date=night, started=started.isoformat(timespec="seconds"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
+from screening.cohort.ids import id_shape
 from screening.documents.model import (
     FORMAT_VERSION,
     Approximation,
@@ -125,6 +126,7 @@ def _training(
         profile=profile_of(cohort),
         leaks=study.leaks,
         approximation=approximation,
+        ids=id_shape(cohort.id) if cohort.contract.id else None,
     )
 
 
