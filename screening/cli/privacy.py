@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import tell
+from screening.cli.console import ATTENTION, tell
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
-from screening.errors import ModelError, UsageError
+from screening.errors import UsageError
 
 RETRAIN_DAYS = 30
 LONGEST_ID = 1000
@@ -67,9 +67,10 @@ def forget(
 
 
 def refuse_unfinished(left: list[str]) -> None:
-    """Exit 4 where something still names patients."""
+    """Exit 5 where something still names patients."""
     if left:
-        raise ModelError("not everything could be erased; see to these and run it again: " + "; ".join(left))
+        note("not everything could be erased; see to these and run it again: " + "; ".join(left))
+        raise typer.Exit(ATTENTION)
 
 
 def _id(text: str) -> str:

@@ -14,6 +14,7 @@ from screening.ledger.nights import (
     record_night,
     series_by,
 )
+from screening.ledger.register import Artefact, hand_out
 from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
@@ -21,6 +22,7 @@ from screening.ledger.verifying import rebuild
 
 __all__ = [
     "VERDICTS",
+    "Artefact",
     "Due",
     "Known",
     "Ledger",
@@ -32,6 +34,7 @@ __all__ = [
     "Verdict",
     "compare_nights",
     "entering",
+    "hand_out",
     "history",
     "judged",
     "open_ledger",

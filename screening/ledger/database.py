@@ -153,6 +153,26 @@ MARKS = sa.Table(
 )
 
 
+ARTEFACTS = sa.Table(
+    "artefacts",
+    PROJECTED,
+    # Of several entries on a place the last holds.
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("what", sa.String(10), nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    # Null: nothing lies there any more.
+    sa.Column("sha256", sa.String(64), nullable=True),
+    sa.Column("key", sa.String(64), nullable=True),
+    sa.Column("series", sa.String(64), nullable=True),
+    sa.Column("night", sa.String(10), nullable=True),
+    sa.Column("patient", sa.Text, nullable=True),
+    # Of a de-identified copy, by which site's key its pseudonyms were made.
+    sa.Column("keyed", sa.String(12), nullable=True),
+    sa.Index("artefacts_by_place", "place"),
+)
+
+
 WAIT_SECONDS = 30
 # "scrn": by this SQLite, `file` and we tell a ledger from other databases.
 APPLICATION = 0x7363726E

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from screening.cohort.ids import kept_lot
 from screening.errors import UsageError
-from screening.ledger import trail
+from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
 from screening.ledger.kinds import STAND_IN, Forgotten, Purged, append, project
 from screening.ledger.trail import IDS, Part
@@ -31,6 +31,8 @@ from screening.ledger.trail import IDS, Part
 GONE = "[erased]"
 STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
 """What may stand in the place of a name."""
+PLACE = "place"
+"""Where a file lies: it stays in the register, unless it names the patient."""
 ENTERED = "entered"
 """The part of a verdict with the login it was entered by: of a patient nothing, of a person something."""
 
@@ -112,6 +114,8 @@ class _Taking:
             self.entry, self.is_mine, self.counted = entry, False, False
         if part.what in IDS:
             names = self._patients(part, facts)
+        elif part.what == PLACE and not self.is_mine:
+            names = part.names if self.whom.name is None else self.whom.in_words(part.names)
         elif self.whom.name is None or (self.is_mine and part.what != ENTERED):
             names = [""] * len(part.names)
         else:
@@ -128,9 +132,9 @@ class _Taking:
             for name in part.names
         ]
         n_gone = sum(one != other for one, other in zip(names, part.names, strict=True))
-        if part.what == "case":
+        if part.what in ("case", "patient"):
             self.is_mine = bool(n_gone)
-            self.erased.verdicts += n_gone
+            self.erased.verdicts += n_gone if part.what == "case" else 0
         elif n_gone:
             self.erased.cases += n_gone if part.what == "cases" else 0
             self.erased.nights += not self.counted
@@ -205,7 +209,11 @@ def _changes(connection: sa.Connection, taking: _Taking) -> Iterator[tuple[int, 
         .order_by(PARTS.c.entry, PARTS.c.part)
         .execution_options(yield_per=100)
     )
+    # What still lies somewhere must be found by the next attempt.
+    kept = {one.entry for one in register.standing(connection) if one.what == "case"}
     for row in connection.execute(chosen):
+        if row.entry in kept:
+            continue
         # What cannot speak of the patient is left unread: years of nights are much to read.
         if row.entry != taking.entry and not whom.may_be_in(row):
             continue

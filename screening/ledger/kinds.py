@@ -19,7 +19,7 @@ from screening.documents.run import Unflagged
 from screening.documents.shape import document, plain, rare, read
 from screening.errors import ModelError
 from screening.ledger import trail
-from screening.ledger.database import CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
+from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
 from screening.ledger.trail import Entry, Head, Part
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
@@ -51,7 +51,7 @@ def kind(name: str) -> Callable[[F], F]:
 
     def entered(declared: F) -> F:
         declared.KIND = name
-        KINDS[name] = document(declared)
+        KINDS[name] = declared
         return declared
 
     return entered
@@ -107,6 +107,7 @@ def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
 
 
 @kind("run")
+@document
 class Night(Facts):
     """A night of a series.
 
@@ -142,6 +143,7 @@ class Night(Facts):
 
 
 @kind("verdict")
+@document
 class VerdictGiven(Facts):
     """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
     with, and a `note`."""
@@ -182,6 +184,7 @@ class ModelChange(Facts):
 
 
 @kind("threshold")
+@document
 class ThresholdChosen(ModelChange):
     """Another threshold."""
 
@@ -189,6 +192,7 @@ class ThresholdChosen(ModelChange):
 
 
 @kind("approve")
+@document
 class Approved(ModelChange):
     """A draft approved."""
 
@@ -197,11 +201,13 @@ class Approved(ModelChange):
 
 
 @kind("seal")
+@document
 class SealedAnew(ModelChange):
     """A model without a patient that was erased."""
 
 
 @kind("promote")
+@document
 class Promoted(ModelChange):
     """A model scored in shadow made champion, and what its nights beside the champion's had shown."""
 
@@ -209,6 +215,7 @@ class Promoted(ModelChange):
 
 
 @kind("retrain")
+@document
 class Retrained(Facts):
     """A model trained on the verdicts; the champion stays."""
 
@@ -219,11 +226,36 @@ class Retrained(Facts):
 
 
 @kind("retire")
+@document
 class Retired(Facts):
     """A series that no further night is waited for; `last` is its last."""
 
     series: str
     last: str
+
+
+@kind("artefact")
+@document
+class HandedOut(Facts):
+    """Files with patients' names, of a run or of none, each a part `place`; `sha256` is None for one gone.
+
+    The part `patient` names whose a page of one case is.
+    """
+
+    key: str | None
+    series: str | None
+    night: str | None
+
+    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
+        patient = next(iter(parts)).names
+        shared = plain(self) | {"entry": entry.number, "patient": patient[0] if patient else None}
+        yield (
+            ARTEFACTS,
+            [
+                shared | {"part": number, "place": part.text} | part.facts
+                for number, part in enumerate(parts, start=2)
+            ],
+        )
 
 
 @document
@@ -234,11 +266,13 @@ class Erasing(Facts):
 
 
 @kind("forget")
+@document
 class Forgotten(Erasing):
     """One patient's."""
 
 
 @kind("purge")
+@document
 class Purged(Erasing):
     """Everybody's of old nights."""
 

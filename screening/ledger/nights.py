@@ -24,7 +24,7 @@ from screening.documents.run import Since
 from screening.documents.series import shown_series
 from screening.documents.shape import read
 from screening.errors import UsageError
-from screening.ledger import model_registry, trail
+from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
 from screening.ledger.kinds import Night, append, nights_in
 from screening.ledger.trail import Head, Part
@@ -156,6 +156,10 @@ class Tonight:
             self.counts["resolved"] = len(gone)
             # Nights in an unbroken row without a case, this one among them.
             self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
+
+    def hand_out(self, *artefacts: register.Artefact) -> None:
+        """Enter what shows the night, in the same transaction."""
+        register.enter(self._connection, self._recorded, *artefacts)
 
     def enter(self, attention: Sequence[Reason]) -> Recorded:
         """Enter the night, and why it wants attention."""

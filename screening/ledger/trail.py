@@ -24,7 +24,7 @@ GENESIS = "0" * 64
 SALT = 16
 """Bytes of a name's salt."""
 
-IDS = ("cases", "case", "lots")
+IDS = ("cases", "case", "patient", "lots")
 """Parts whose names are patients: ids, and hashes of them. Those of the others are texts, word by word."""
 
 
@@ -64,9 +64,9 @@ class Part:
         return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()
 
 
-def text_part(what: str, text: str) -> Part:
+def text_part(what: str, text: str, facts: Any = None) -> Part:
     """Somebody's words, of which each can become a stand-in."""
-    return Part(what, names=re.findall(r"\w+|\W", text))
+    return Part(what, facts, re.findall(r"\w+|\W", text))
 
 
 @dataclass(frozen=True)

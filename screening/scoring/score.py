@@ -21,7 +21,7 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Ledger, entering
+from screening.ledger import Artefact, Ledger, entering
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
@@ -213,6 +213,11 @@ def score(
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
+        if ledger is not None:
+            places = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
+            if model.directory is not None:
+                places.append(Artefact("model", model.directory.resolve(), model.digest))
+            tonight.hand_out(*places)
     return Run(Path(out), document)
 
 

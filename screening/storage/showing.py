@@ -45,12 +45,16 @@ class PageFolder:
 
     def show(self, page: bytes, night: str) -> Path:
         """Put the page of a night there; `latest.html` follows unless a later night is there already."""
+        places = self.places(night)
+        for place in places:
+            write_whole(place, page, self.readers.mode, self.readers.group)
+        return places[0]
+
+    def places(self, night: str) -> list[Path]:
+        """Where the page of a night is to lie: under its date, and as the latest where none is later."""
         mine = self.of(night)
         nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
-        write_whole(mine, page, self.readers.mode, self.readers.group)
-        if all(name <= mine.name for name in nights):
-            write_whole(self.directory / LATEST, page, self.readers.mode, self.readers.group)
-        return mine
+        return [mine, self.directory / LATEST] if all(name <= mine.name for name in nights) else [mine]
 
     def of(self, night: str) -> Path:
         """Where the page of a night lies, or would."""
