@@ -54,9 +54,12 @@ matrix:
 	.ci/matrix
 
 # What an installation consists of: its versions with hashes, as CycloneDX, and held against known weaknesses.
+# `requirements.lock` is for hospitals (scoring, PostgreSQL, Excel, signatures), `requirements-test.lock` for tests.
+LOCK := --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 lock: $(VENV)/supply
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test \
-		--custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) --extra test --output-file requirements-test.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) --extra postgres --extra signing --extra xlsx --constraint requirements-test.lock \
+		--output-file requirements.lock pyproject.toml
 
 sbom: $(VENV)/supply
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(VENV)

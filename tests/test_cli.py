@@ -165,7 +165,7 @@ def test_train_ends_with_its_figures(desk, tmp_path):
     ).stdout
 
     names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
-    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "useful here?", "report"]
+    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "fit for use?", "report"]
     assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
 
 

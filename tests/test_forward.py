@@ -90,7 +90,7 @@ def test_a_night_and_its_page_show_all_of_it(model, tmp_path):
     assert levels == {"f": None, "m": 78, None: None}
     assert run.document["prevalence_estimate"]["low"] <= run.document["prevalence_estimate"]["value"]
     for words in (
-        "Subgroups", "too few", "What a flag means here", "The test of time", "2025-07-30",
+        "Subgroups", "suppressed", "What a flag means here", "Temporal validation", "2025-07-30",
         "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
     ):  # fmt: skip
         assert words in page

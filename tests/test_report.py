@@ -170,13 +170,21 @@ def test_counts_of_the_night_add_up_on_the_page():
     run = nosocomial_run(refused=3)
     text = Outline(render_run(run)).text
 
-    assert f"{run['counts']['flagged']} flagged of 243 read = 240 rows scored + 3 refused" in text
-    assert f"{run['counts']['flagged']} patients to look at" in text
+    assert f"{run['counts']['flagged']} flagged of 240 rows scored; 243 read, 3 refused" in text
+    assert f"{run['counts']['flagged']} patients to review" in text
     assert "3 × temperature outside its plausible range" in text
 
 
 def test_a_night_without_a_failed_check_is_ok():
-    assert "OK No check failed." in Outline(render_run(nosocomial_run(refused=0))).text
+    assert "OK No check failed." in Outline(render_run(nosocomial_run(refused=0) | {"data": []})).text
+
+
+def test_nothing_is_ok_above_features_that_differ():
+    """The head names what the section on tonight's data finds notable."""
+    text = Outline(render_run(nosocomial_run(refused=0))).text
+
+    assert "OK No check failed." not in text
+    assert re.search(r"No check failed; [0-9]+ features? differs? notably from training", text)
 
 
 def test_a_cap_on_rows_says_how_many_of_how_many():

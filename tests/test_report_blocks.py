@@ -104,7 +104,7 @@ def text():
         "5.0% half as common 10% 5–15% 98% 95–99% 10.0 30.0", "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
         "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0", "Brier score",
         "by logistic regression on held-out scores (Platt). Log loss",
-        "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%", "missing too few too few too few",
+        "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%", "missing suppressed suppressed suppressed",
         "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
         "Sensitivity 84% 60–95%", "0.41 0.20 2.0%", "shifted",
         "2 of 900 voxels flagged (0.2%) 1 connected cluster among the flagged voxels",
@@ -125,8 +125,8 @@ def test_a_resolution_too_coarse_for_any_discovery_is_a_warning_and_else_silent(
     run = appraised_run()
     run["discoveries"] |= {"found": 0, "p_cut": None}
 
-    assert "Too coarse to tell" not in text
-    assert "Too coarse to tell: 608 negatives resolve" in Outline(render_run(run)).text
+    assert "Insufficient resolution" not in text
+    assert "Insufficient resolution: 608 negatives resolve" in Outline(render_run(run)).text
 
 
 def test_elements_close_and_every_chart_and_picture_has_its_words():

@@ -103,7 +103,7 @@ def test_those_reviewed_before_are_no_work_of_this_night():
     run["counts"] |= {"cases": flagged, "new": 2, "ongoing": 1, "reviewed": flagged - 3, "resolved": 0}
     text = Outline(render_run(run)).text
 
-    assert f"3 patients to look at {flagged} flagged, the others judged before; about 30 minutes" in text
+    assert f"3 patients to review {flagged} flagged, the others judged before; about 30 minutes" in text
     assert "but capacity is" not in text
 
 
@@ -121,8 +121,8 @@ def test_where_patients_have_several_rows_the_promise_says_that_it_is_of_rows():
     run["model"]["operating_points"][0] |= {"n_groups": 60}
     grouped = Outline(render_run(run)).text
 
-    assert " of 100 cases (" in alone and "positive rows" not in alone
-    assert " of 100 positive rows (" in grouped and "Of 100 flagged rows, about " in grouped
+    assert " of 100 cases are missed" in alone and "positive rows" not in alone
+    assert " of 100 positive rows are missed" in grouped
 
 
 def test_finding_all_past_cases_does_not_promise_to_miss_none():
@@ -134,8 +134,8 @@ def test_finding_all_past_cases_does_not_promise_to_miss_none():
     }
     text = Outline(render_run(run)).text
 
-    assert "about 100 of 100 cases (95% interval 95–100); that none is missed is not promised." in text
-    assert "to miss about 0" not in text
+    assert "Expected sensitivity 100% (95% CI 95–100%): that none is missed is not promised." in text
+    assert "about 0 of 100" not in text
 
 
 def test_the_page_says_how_old_the_patients_behind_the_threshold_are():
@@ -176,7 +176,7 @@ def test_one_that_comes_back_with_an_old_verdict_is_new_again():
         "last_verdict": {"night": "2026-01-27", "verdict": "not"},
     }
 
-    assert "new again, judged not a case on 2026-01-27" in Outline(render_run(run)).text
+    assert "new again, ruled out on 2026-01-27" in Outline(render_run(run)).text
 
 
 def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training():

@@ -178,14 +178,14 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
         history(forgotten, verify=True)
 
 
-@pytest.mark.parametrize("place", ["facts", "names"])
-def test_an_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, place):
+@pytest.mark.parametrize("kind", ["facts", "names"])
+def test_an_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, kind):
     """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "not")])
     words = {"facts": ("'not'", "'known'", "facts"), "names": ("'a'", "'b'", "what = 'case' AND names")}
     with ledger.writing() as connection:
-        before, after, column = words[place]
+        before, after, column = words[kind]
         column = column.rsplit(maxsplit=1)[-1]
         connection.exec_driver_sql(
             f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"

@@ -148,7 +148,7 @@ def test_participants_and_events_of_each_analysis_add_up():
 
     assert int(held_out[0]) == model.points[0].n_positive + model.points[0].n_negative
     assert int(held_out[2]) == model.points[0].n_positive
-    assert rows["Test of time, tested from that day on"][:3] == ["203", "–", "20"]
+    assert rows["Temporal validation, tested from that day on"][:3] == ["203", "–", "20"]
     assert rows["sex: missing"][2] == "–"
 
 

@@ -75,7 +75,7 @@ def screen(
     """Nightly screening for rare conditions with conformally rescaled kernel machines.
 
     A model is trained on a hospital's own past cohort; every row of a new cohort is scored, and one page says
-    whom to look at, how sure, why, and what the threshold costs.
+    which patients to review, how sure, why, and what the threshold costs.
     """
     log_to_stderr(log)
 

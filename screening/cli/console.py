@@ -130,7 +130,7 @@ def performance_of(model: Model) -> dict[str, object]:
             lines[name].append(f"{of_class}{percent(value)}{_interval(interval(low, high))}")
         lines["PPV"][-1] += f" at {percent(point.prevalence)} prevalence"
     shown: dict[str, object] = {name: line for name, line in lines.items() if line}
-    return shown | {"useful here?": usefulness_of(facts).words}
+    return shown | {"fit for use?": usefulness_of(facts).words}
 
 
 def _interval(ends: str) -> str:

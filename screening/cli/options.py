@@ -36,12 +36,12 @@ Source = Annotated[
 ]
 Table = Annotated[
     str | None,
-    typer.Option(metavar="NAME", rich_help_panel=DATA, help="Of a database: this table or view."),
+    typer.Option(metavar="NAME", rich_help_panel=DATA, help="Database only: table or view."),
 ]
 Query = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE.sql", rich_help_panel=DATA, help="Of a database: the answer to this one SELECT."
+        metavar="FILE.sql", rich_help_panel=DATA, help="Database only: the answer to this one SELECT."
     ),
 ]
 AsJson = Annotated[
@@ -168,7 +168,7 @@ Repeats = Annotated[
     int | None,
     typer.Option(
         rich_help_panel=VALIDATION,
-        help="Times the folds are dealt; 3 where fits are cheap.",
+        help="Repeats of cross-validation (default 3 for fast models).",
         min=1,
         show_default=False,
     ),
@@ -198,7 +198,8 @@ Threshold = Annotated[
 Confidence = Annotated[
     float | None,
     typer.Option(
-        rich_help_panel=RULE, help="With a RULE: keep its promise with this confidence, such as 0.95."
+        rich_help_panel=RULE,
+        help="With a RULE: require the target to hold with this confidence, such as 0.95.",
     ),
 ]
 Prevalence = Annotated[

@@ -83,6 +83,8 @@ class Feature(BaseModel):
         by 1.4826 times the median distance from it, which a lesion or an artefact hardly moves.
     available : {"before", "after"}
         Whether the value is known before the outcome; one that is not is left out of every model.
+    title : str, optional
+        Name of the column on the page; its own name with spaces where absent.
     description : str, optional
         What the column is, in words for the page.
     on_unseen, on_unit_change : optional
@@ -105,6 +107,7 @@ class Feature(BaseModel):
     available: Literal["before", "after"] = "before"
     on_unseen: OnUnseen | None = None
     on_unit_change: OnUnitChange | None = None
+    title: str | None = None
     description: str | None = None
 
     @model_validator(mode="after")

@@ -129,7 +129,7 @@ def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
 def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
     low, high = point.sensitivity_low, point.sensitivity_high
     if low is not None and high is not None and high - low > WIDEST:
-        words = f"Sensitivity{which} is hardly known: anything from {low:.0%} to {high:.0%} may be true."
+        words = f"Sensitivity{which} is imprecise: 95% CI {low:.0%} to {high:.0%}."
         remedy = "Train again with more cases (of more patients, where rows come in groups)."
         yield Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)
 

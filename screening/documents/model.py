@@ -41,6 +41,7 @@ class Declared:
     seen: Sequence[float] | None = None
     categories: Sequence[str] | None = None
     normalise: str | None = None
+    title: str | None = None
     description: str | None = None
 
     @property
@@ -376,6 +377,10 @@ class ModelDocument:
     def declared(self, feature: str) -> Declared:
         """What the contract says of a feature; nothing of one that it does not know."""
         return seen(Declared, part(self.of_contract("features"), feature))
+
+    def title_of(self, feature: str) -> str:
+        """What the page calls a feature: the contract's title, else the column's name as words."""
+        return self.declared(feature).title or feature.replace("_", " ")
 
     @cached_property
     def points(self) -> list[OperatingPointFacts]:

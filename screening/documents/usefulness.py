@@ -19,8 +19,8 @@ UNSURE = ("too_few_cases", "intervals_too_wide")
 """What attention says of one that may be useful, only nobody knows yet."""
 
 SENTENCES: dict[Verdict, str] = {
-    "yes": "Yes, by the past patients: its flags beat chance, and the best other method tried.",
-    "not shown": "Not shown: it may be useful, but the past patients do not show that it is.",
+    "yes": "Supported by local validation: its flags beat chance, and the best other method tried.",
+    "not shown": "Not shown: it may be useful, but local validation does not show that it is.",
     "no": "No: do not put it to use as it is.",
 }
 
@@ -53,7 +53,7 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better(other):
-        words = f"Yes, by the past patients, but it is not shown to be better than {other.recipe}."
+        words = f"Supported by local validation, but it is not shown to be better than {other.recipe}."
     return Usefulness(verdict, words, (*useless, *worse, *unsure))
 
 

@@ -143,7 +143,7 @@ def _fault(last: sa.Row[Any], hours: float, due: Due) -> str:
         return "it was recorded in the future: is the clock right?"
     if due.night is not None:
         missing = last.night != due.night.isoformat()
-        return f"the night of {due.night} has not come" if missing and not _waits(last.night, due) else ""
+        return f"the night of {due.night} is not published" if missing and not _waits(last.night, due) else ""
     # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
     # or on the next.
     begun = datetime.datetime.combine(
@@ -152,7 +152,7 @@ def _fault(last: sa.Row[Any], hours: float, due: Due) -> str:
     if datetime.timedelta(hours=hours) > due.max_age:
         return f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
     if due.now - begun > due.max_age + 2 * DAY:
-        return "it was entered late: no newer night has come"
+        return "last run was a late entry; no run for a newer date"
     return ""
 
 

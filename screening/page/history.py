@@ -35,7 +35,7 @@ def render_history(told: Mapping[str, object], templates: Path | None = None) ->
     return draw(
         "history.html.j2",
         {
-            "banner": {"title": "The nights so far", "kind": "from the ledger", "date": ""},
+            "banner": {"title": "Run history", "kind": "from the ledger", "date": ""},
             "history": found,
             "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
             "models": model_changes(found),

@@ -147,7 +147,7 @@ def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
         "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
         "why": line.values,
         "explained": "" if case.explained is None else shown.percent(case.explained),
-        "missing": [shown.feature(name) for name in case.missing],
+        "missing": [shown.name(model.title_of(name)) for name in case.missing],
     }
 
 

@@ -24,6 +24,7 @@ class Value:
     """
 
     feature: str
+    about: str
     value: str
     unit: str
     range: str
@@ -44,13 +45,15 @@ def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
     """Return what is shown of a contribution; `places` are the decimals of scores."""
     declared = model.declared(found.feature)
     value = as_number(found.value, declared)
+    words = value_text(value, declared)
     absent = value == "missing"
     known = not declared.on_other_scale and not absent
     reference = found.reference if known else None
     seen = found.seen if known and not reference else None
     return Value(
-        feature=shown.feature(found.feature),
-        value=value_text(value, declared),
+        feature=shown.name(model.title_of(found.feature)),
+        about=shown.text(declared.description or "", 200),
+        value=words,
         unit="" if absent else shown.unit(found.unit),
         range=shown.value_range(reference or seen),
         range_is="reference range" if reference else f"range in past {others(model)}",
@@ -58,7 +61,7 @@ def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
         raises=found.direction != "lowers",
         change=shown.minus(f"{found.change:+.{places}f}"),
         bar=_bar(found),
-        past=_past(found, others(model)),
+        past=_past(found, words, others(model)),
     )
 
 
@@ -75,9 +78,10 @@ def _bar(found: Contribution) -> Markup:
     return Markup("")
 
 
-def _past(found: Contribution, people: str) -> str:
+def _past(found: Contribution, value: str, people: str) -> str:
     if found.alike is not None:
-        return f"as {shown.percent(found.alike)} of past {people}"
+        as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
+        return f"{as_in} {shown.percent(found.alike)} of past {people}"
     if found.lower is None:
         return ""
     share = max(found.lower, 1 - found.lower)

@@ -21,7 +21,7 @@ from screening.page.values import Value, others, value_of
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
 ROWS_OF_PATIENT = 5
-STATES = {"new": "new", "ongoing": "ongoing", "reviewed": "judged not a case", "known": "known"}
+STATES = {"new": "new", "ongoing": "pending", "reviewed": "ruled out", "known": "known"}
 REASONS = 3
 # An id longer than this is cut in its middle where the line is too short for it, and whole in print.
 TAIL = 6
@@ -102,7 +102,9 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
         return line
     facts = _facts(run, case, case.score, places)
     if case.votes:
-        facts += [("Methods", f"{sum(case.votes.values())} of {len(case.votes)} flag it alone")]
+        facts += [
+            ("Component models", f"{sum(case.votes.values())} of {len(case.votes)} also flag this patient")
+        ]
     history = judged_words(case)
     facts += [("So far", history)] if history else []
     values = [value_of(model, each, places) for each in case.contributions]
@@ -184,11 +186,11 @@ def _on_class_scale(model: ModelDocument, case: Case) -> str:
 
 VERDICTS = (
     ("confirmed", "confirmed"),
-    ("not", "not"),
+    ("not", "ruled out"),
     ("unsure", "unsure"),
     ("known", "already known"),
 )
-SAID = dict(VERDICTS) | {"not": "judged not a case", "disputed": "disputed by two reviewers"}
+SAID = dict(VERDICTS) | {"disputed": "disputed by two reviewers"}
 
 
 def form(run: RunDocument) -> dict[str, object] | None:

@@ -53,7 +53,8 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
         if best >= MISSING_TELLS:
             words = (
-                f"{name}: being missing ranks with AUROC {best:.2f}; that may tell of care, not of illness"
+                f"{name}: missingness alone predicts the outcome (AUROC {best:.2f}): "
+                "possible care-process leakage"
             )
             found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
     return found

@@ -344,7 +344,7 @@ def _too_few(name: str, m: int, rule: Rule) -> str:
     sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
     return (
         f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
-        f"flagged. Bring {_needed(rule)} cases or more, or ask for less: --min-sensitivity "
+        f"flagged. At least {_needed(rule)} cases are needed; or ask for less: --min-sensitivity "
         f"{np.floor(100 * _most(m, rule)) / 100:g}, or another rule such as --max-flag-rate 0.1"
     )
 
