@@ -38,15 +38,12 @@ def repeated(engine: sa.Engine, times: int) -> None:
         "key": "substr(key, 1, 58) || (100000 + k)", "digest": "substr(digest, 1, 58) || (100000 + k)",
     }  # fmt: skip
     with engine.begin() as connection:
-        last = connection.scalar(sa.text("SELECT max(number) FROM audit"))
+        last = connection.scalar(sa.text("SELECT max(number) FROM trail"))
         connection.execute(sa.text("CREATE TABLE steps (k integer)"))
         connection.execute(sa.insert(STEPS), [{"k": k} for k in range(1, times)])
-        for table in ("runs", "cases", "verdicts", "contents", "audit"):
+        for table in ("runs", "cases", "verdicts", "parts", "trail"):
             names = [column["name"] for column in sa.inspect(connection).get_columns(table)]
-            # Digests of contents need not differ.
-            new = [
-                name if (table, name) == ("contents", "digest") else changed.get(name, name) for name in names
-            ]
+            new = [changed.get(name, name) for name in names]
             said = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(new)} FROM {table}, steps"
             connection.execute(sa.text(said.format(last=last)))
         connection.execute(sa.text("DROP TABLE steps"))

@@ -12,6 +12,7 @@ from screening.ledger.nights import (
     entering,
     published,
     record_night,
+    reserve,
     series_by,
 )
 from screening.ledger.register import Artefact, hand_out
@@ -46,6 +47,7 @@ __all__ = [
     "record_retraining",
     "record_revision",
     "record_verdicts",
+    "reserve",
     "retire",
     "reviewable",
     "scored_as",

@@ -142,6 +142,23 @@ class Night(Facts):
                 )
 
 
+@kind("reserve")
+@document
+class Reserved(Facts):
+    """A night that is being scored."""
+
+    series: str
+    night: str
+
+
+@kind("accept")
+@document
+class Accepted(Facts):
+    """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
+
+    heads: Sequence[tuple[int, str]]
+
+
 @kind("verdict")
 @document
 class VerdictGiven(Facts):
@@ -315,6 +332,12 @@ def project(
         for table, rows in facts.rows(entry, parts):
             if rows:
                 connection.execute(tables[table.name].insert(), list(rows))
+
+
+def reserved(connection: sa.Connection, series: str, night: str) -> list[int]:
+    """The entries that say a night was being scored."""
+    mine = (MARKS.c.series == series) & (MARKS.c.kind == Reserved.KIND) & (MARKS.c.night == night)
+    return list(connection.scalars(sa.select(MARKS.c.entry).where(mine)))
 
 
 def nights_in(facts: Mapping[str, Any], lots: Part | None = None) -> NightFacts:

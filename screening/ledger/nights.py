@@ -26,7 +26,7 @@ from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
-from screening.ledger.kinds import Night, append, nights_in
+from screening.ledger.kinds import Night, Reserved, append, nights_in, reserved
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, in_order
 
@@ -101,6 +101,7 @@ class Recorded:
     counts: dict[str, int]
     drawn: tuple[str, ...] = ()  # Cases of the random audit, so that those judged stand for all flagged.
     attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
+    chain: str = ""  # Digest of the trail's first entry.
     since: Since | None = None  # The night in force before this one, and its cases not flagged now.
 
 
@@ -124,6 +125,18 @@ def record_night(
     """Enter a night, or find it as it was entered before; see `entering`."""
     with entering(ledger, night, force=force) as tonight:
         return tonight.found or tonight.enter(attention)
+
+
+def reserve(ledger: Ledger, night: NightCases) -> None:
+    """Enter that a night is being scored, before its directory can appear.
+
+    Killed after that, a directory may stand of which the ledger has nothing else: the night is scored again.
+    """
+    with ledger.writing() as connection:
+        mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
+        last = connection.scalar(sa.select(sa.func.max(RUNS.c.entry)).where(mine)) or 0
+        if not any(entry > last for entry in reserved(connection, night.series, night.night)):
+            append(connection, ledger.clock(), Reserved(series=night.series, night=night.night))
 
 
 OTHER_MODEL = (
@@ -181,7 +194,13 @@ class Tonight:
             connection, self._recorded, read(Night, facts, "the night"),
             Part("lots", list(cell), list(map(str, who))), _parts(self.cases, drawn, night.sampled),
         )  # fmt: skip
-        return Recorded(revision, head, self.cases, self.counts, drawn, tuple(attention), self._since)
+        return Recorded(
+            revision, head, self.cases, self.counts, drawn, tuple(attention), _chain(connection), self._since
+        )
+
+
+def _chain(connection: sa.Connection) -> str:
+    return trail.head(connection, 1).digest
 
 
 def _parts(cases: Mapping[str, Known], drawn: Sequence[str], sampled: Sequence[str]) -> Iterator[Part]:
@@ -229,7 +248,10 @@ def _found(connection: sa.Connection, run: sa.Row[Any], since: Since | None) -> 
             drawn.append(row.case_id)
     counts = facts["facts"]["counts"]
     head = trail.head(connection, run.entry)
-    return Recorded(run.revision, head, cases, counts, tuple(sorted(drawn)), tuple(figures.attention), since)
+    reasons = tuple(figures.attention)
+    return Recorded(
+        run.revision, head, cases, counts, tuple(sorted(drawn)), reasons, _chain(connection), since
+    )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the last one holds. Files are entered before they appear, so that one is known r
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.kinds import HandedOut, append
 from screening.ledger.trail import Part, text_part
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,21 @@ def _differs(known: Artefact | None, one: Artefact) -> bool:
 def standing(connection: sa.Connection) -> list[Artefact]:
     """What was handed out and is not known to be gone, in order."""
     return [one for one in _last(connection) if one.sha256 is not None]
+
+
+def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
+    """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
+    with ledger.reading() as connection:
+        listed = standing(connection)
+    shown = []
+    for one in listed:
+        state = one.state
+        mode = None if state in ("missing", "unreachable") else stat.S_IMODE(one.place.lstat().st_mode)
+        if one.what not in ("run", "model") or (mode is not None and mode & OTHERS):
+            facts = {"what": one.what, "place": str(one.place), "state": state}
+            facts |= {"mode": "none" if mode is None else f"{mode:04o}"}
+            shown.append(facts | {"series": one.series, "night": one.night})
+    return shown
 
 
 def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Artefact]:

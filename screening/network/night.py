@@ -19,7 +19,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.errors import ModelError, ScreenError
-from screening.ledger import Ledger, Published, open_ledger, published
+from screening.ledger import Ledger, Published, heads, open_ledger, published
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
@@ -83,6 +83,7 @@ def run_night(
             workers.check([network.folder, network.runs])
         network.pages.prepare()
         with open_ledger(network.ledger, make=True) as ledger:
+            heads.refuse_older(ledger, network.runs)
             plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
         wanted = set(only or network.series)
         children = Processes(network.runs) if workers is None else Workers(workers)

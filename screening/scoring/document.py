@@ -231,6 +231,7 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
             head=found.head.digest,
             series=shown_series(night.series),
             shadow=night.shadow,
+            chain=found.chain,
         ),
     )
 

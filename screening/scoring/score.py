@@ -21,7 +21,7 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Artefact, Ledger, entering
+from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
@@ -165,6 +165,8 @@ def score(
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
     check_templates(templates, "run")
+    if ledger is not None:
+        heads.refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),
@@ -198,6 +200,7 @@ def score(
             run = replace(run, attention=of_run(run, trained=model.trained))
         else:
             brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
+            reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force))
             found = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             known, drawn = found.cases, frozenset(found.drawn)
