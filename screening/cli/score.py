@@ -150,7 +150,8 @@ def _hand_out(
     what: str,
     *places: Path,
     content: bytes | None = None,
-    **facts: str | None,
+    patient: str | None = None,
+    keyed: str | None = None,
 ) -> None:
     """Enter what shows a run, before it appears, in the ledger that the run was scored with.
 
@@ -170,7 +171,7 @@ def _hand_out(
         hand_out(
             book,
             *(
-                Artefact(what, place.resolve(), digest, known["key"], **facts)
+                Artefact(what, place.resolve(), digest, known["key"], patient=patient, keyed=keyed)
                 for place, digest in zip(places, digests, strict=True)
             ),
         )

@@ -115,7 +115,7 @@ class _Taking:
         if part.what in IDS:
             names = self._patients(part, facts)
         elif part.what == PLACE and not self.is_mine:
-            names = part.names if self.whom.name is None else self.whom.in_words(part.names)
+            names = [*part.names] if self.whom.name is None else self.whom.in_words(part.names)
         elif self.whom.name is None or (self.is_mine and part.what != ENTERED):
             names = [""] * len(part.names)
         else:

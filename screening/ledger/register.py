@@ -109,14 +109,13 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
     """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
     with ledger.reading() as connection:
         listed = standing(connection)
-    shown = []
+    shown: list[dict[str, object]] = []
     for one in listed:
         state = one.state
         mode = None if state in ("missing", "unreachable") else stat.S_IMODE(one.place.lstat().st_mode)
         if one.what not in ("run", "model") or (mode is not None and mode & OTHERS):
-            facts = {"what": one.what, "place": str(one.place), "state": state}
-            facts |= {"mode": "none" if mode is None else f"{mode:04o}"}
-            shown.append(facts | {"series": one.series, "night": one.night})
+            whose = {"what": one.what, "series": one.series, "night": one.night, "place": str(one.place)}
+            shown.append({**whose, "state": state, "mode": "none" if mode is None else f"{mode:04o}"})
     return shown
 
 
