@@ -30,8 +30,8 @@ from sets import random_splits, skip_unless_there, table
 
 from screening.cohort.cohort import labels_of
 from screening.machines.ensembles import Pooling
+from screening.statistics.paired import false_alarms_at
 from screening.statistics.ranking import auroc, average_precision
-from screening.validation.search import criterion
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)
@@ -43,6 +43,8 @@ FORESTS: dict[str, dict[str, object]] = {
     "500 trees, weighted": {"min_samples_leaf": 3, "class_weight": "balanced_subsample"},
 }
 
+# One rank among few positives is noise: the specificity at a sensitivity is averaged around it.
+AROUND = np.linspace(0.85, 0.95, 11)
 # Of rows held out, and of new ones, (n_rows,) each.
 Decisions = tuple[np.ndarray, np.ndarray]
 
@@ -54,7 +56,7 @@ def figures(scores: np.ndarray, ill: np.ndarray, threshold: float) -> dict[str, 
         "auroc": 100 * auroc(scores, ill),
         "average_precision": 100 * average_precision(scores, ill),
         "g_mean": 100 * float(np.sqrt(flagged[ill].mean() * (1 - flagged[~ill].mean()))),
-        "specificity_at": 100 * criterion("min_sensitivity=0.9", scores, ill.astype(int)),
+        "specificity_at": 100 * float(np.mean(1 - false_alarms_at(scores, ill, AROUND))),
     }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,7 +87,9 @@ def figures(scores: np.ndarray, predicted: np.ndarray, target: np.ndarray) -> di
     }
 
 
-def split(name: str, seed: int, rest: bool = False) -> Iterator[dict[str, object]]:
+def split(
+    name: str, seed: int, adaptive: Sequence[str] = ADAPTIVE, rest: bool = False
+) -> Iterator[dict[str, object]]:
     """Every method on one split."""
     whole = cohort_of(name)
     old, new = next(random_splits(labels_of(whole), 1 / 3, 1, seed))
@@ -97,7 +99,7 @@ def split(name: str, seed: int, rest: bool = False) -> Iterator[dict[str, object
     target = task.target(labels_of(later))
     x = held.encoder.transform(later)
     methods: dict[str, HeldOut] = {"auto": held} | {part.recipe.name: part for part in held.parts}
-    for recipe in ADAPTIVE:
+    for recipe in adaptive:
         other = trained(past, recipe, repeats=1, search=None, seed=seed).held_out
         methods[recipe] = other
         methods[f"auto with {recipe}"] = blended(load_recipe("auto"), held.encoded, [*held.parts, other], ())
@@ -149,13 +151,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="+", default=[*UCI_SETS, *OWN_SETS])
+    parser.add_argument("--adaptive", nargs="*", default=ADAPTIVE, help="adaptive machines; none named: none")
     parser.add_argument("--rest", action="store_true", help="also one two-class blend a class")
     parser.add_argument("--out", type=Path, default=Path("several_classes.csv"))
     parser.add_argument("--table", action="store_true", help="only print what the CSV holds")
     asked = parser.parse_args()
     skip_unless_there()
     splits = range(0 if asked.table else asked.splits)
-    pieces = [(name, seed, asked.rest) for seed in splits for name in asked.sets]
+    pieces = [(name, seed, asked.adaptive, asked.rest) for seed in splits for name in asked.sets]
     run_missing(asked.out, COLUMNS, ("set", "seed"), pieces, split)
     print(summarised(pd.read_csv(asked.out)))
 

@@ -34,10 +34,10 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.statistics.operating_point import overall
 from screening.statistics.p_values import group_maxima, p_values
+from screening.statistics.paired import auroc_difference, specificity_difference
 from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import auroc, delong, placements, spread
 from screening.statistics.tally import group_codes
-from screening.validation.paired import auroc_difference, specificity_difference
 from screening.validation.validation import Validation, calibration_of
 
 LEAST, FRESH, NEW_PATIENTS, ALPHA = 30, 20_000, 1500, 0.05

@@ -86,7 +86,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 
     first, second = (
-        comparison.held_out("svm", replace(study, sample=each), recipe, task, False)[1].scores
+        comparison.held_out("svm", replace(study, sample=each), recipe)[1]["decisions"][0]
         for each in (whole, replace(whole, label=flipped.astype(object)))
     )
 
@@ -159,8 +159,8 @@ def test_a_kept_method_is_taken_while_it_is_whole_and_of_the_same_settings(folde
         calls.clear()
         study = planned(whole, ask(whole, False), 3, 1, 0, search=search)
         (method,) = comparison.methods_of(study, [load_recipe("logistic")])
-        ((scores, _),) = comparison.work_through([method], resources).values()
-        return scores.scores
+        (arrays,) = comparison.work_through([method], resources).values()
+        return arrays["decisions"]
 
     first, again = run(1), run(1)
     taken = calls[0]

@@ -9,11 +9,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.comparison.ranks import against_control, cliques, critical_difference, friedman, holm
 from screening.documents.validation import Difference
-from screening.validation import paired
-from screening.validation.paired import difference, resampled
-from screening.validation.validation import mean_curve, measured
+from screening.statistics.paired import recall_difference, resampled_difference
+from screening.statistics.ranks import against_control, cliques, critical_difference, friedman, holm
+from screening.validation.validation import mean_curve, measured, resampled
 
 
 def test_figures_agree_with_scikit_learn():
@@ -64,27 +63,38 @@ def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
 
     one, other, blind = (figures["auroc"] for figures in resampled(methods, 0.9, draws=300))
 
-    same = difference((0.9, 0.9), (one, other), 50)
-    better = difference((0.9, 0.5), (one, blind), 50)
+    same = resampled_difference((0.9, 0.9), (one, other), 50)
+    better = resampled_difference((0.9, 0.5), (one, blind), 50)
     assert same == Difference(difference=0.0, low=0.0, high=0.0)
     assert better.low > 0.2
 
 
-def test_very_many_rows_are_thinned_about_the_figures_of_all(monkeypatch):
-    rng = np.random.default_rng(4)
-    y = rng.random(6000) < 0.05
-    good, noise = rng.normal(size=6000) + 2 * y, rng.normal(size=6000)
-    methods = [outcome(good, y), outcome(noise, y)]
-    whole = resampled(methods, 0.9, draws=300)
-    monkeypatch.setattr(paired, "MOST", 1500)
+@pytest.mark.parametrize("n_groups", [None, 60])
+def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
+    """A sum of what each row (or group) adds; the rows of a class are as many as they are."""
+    rng = np.random.default_rng(5)
+    target = rng.choice(3, 400, p=[0.6, 0.3, 0.1])
+    groups = None if n_groups is None else rng.integers(0, n_groups, 400)
+    right, others = rng.random((2, 400)) < np.array([[0.8], [0.6]])
+    codes = np.arange(400) if groups is None else groups
+    weights = rng.multinomial(codes.max() + 1, np.full(codes.max() + 1, 1 / (codes.max() + 1)), 2000)[
+        :, codes
+    ]
+    recalls = [
+        np.mean(
+            [
+                weights[:, mine] @ each[mine] / weights[:, mine].sum(axis=1)
+                for mine in map(target.__eq__, range(3))
+            ],
+            axis=0,
+        )
+        for each in (right, others)
+    ]
+    found = recall_difference(right, others, target, groups)
 
-    thin = resampled(methods, 0.9, draws=300)
-
-    for figure in ("auroc", "average_precision", "sensitivity", "specificity"):
-        gaps = [one[figure] - other[figure] for one, other in (whole, thin)]
-        spread, spread_thin = (gap.std() for gap in gaps)
-        assert abs(gaps[1].mean() - gaps[0].mean()) < spread
-        assert 0.8 * spread <= spread_thin < 2.5 * spread
+    low, high = np.quantile(recalls[0] - recalls[1], [0.025, 0.975])
+    assert found.difference == pytest.approx(np.mean(recalls[0] - recalls[1]), abs=0.01)
+    assert found.high - found.low == pytest.approx(high - low, rel=0.15)
 
 
 # Demšar (2006), table 6: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets.

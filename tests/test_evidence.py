@@ -9,6 +9,7 @@ from scipy.stats import beta, norm
 
 from screening.statistics.intervals import design_effect, students_share
 from screening.statistics.operating_point import Rule, choose, summary
+from screening.statistics.paired import auroc_difference, specificity_difference
 from screening.statistics.predictive_intervals import (
     Evidence,
     between_folds,
@@ -17,7 +18,6 @@ from screening.statistics.predictive_intervals import (
     widening,
 )
 from screening.statistics.threshold_search import Choice
-from screening.validation.paired import auroc_difference, specificity_difference
 
 RULES = (
     Rule("min_sensitivity", 0.9), Rule("max_flag_rate", 0.2), Rule("miss_cost", 20.0), Rule("g_mean"),

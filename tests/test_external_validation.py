@@ -94,6 +94,29 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
     assert local.threshold > model.thresholds[0]
 
 
+def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(model, elsewhere):
+    """Half of these are cases: with one in ten stated, the others count as nine rows each would."""
+    ill = elsewhere["ill"] == "yes"
+    half = pd.concat([elsewhere[ill], elsewhere[~ill][: ill.sum()]])
+    copies = [
+        half[half["ill"] == "no"].assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
+        for k in range(9)
+    ]
+    found, there = (
+        validate(model, half, prevalence=0.1),
+        validate(model, pd.concat([elsewhere[ill], *copies])),
+    )
+    (point,), (own,) = found.operating_points, there.operating_points
+    weighted, counted = (each.figures.calibration["yes"] for each in (found, there))
+
+    for name in ("prevalence", "ppv", "npv", "flag_rate", "nne"):
+        assert getattr(point, name) == pytest.approx(getattr(own, name)), name
+    for name in ("log_loss", "brier", "slope"):
+        assert getattr(weighted, name) == pytest.approx(getattr(counted, name), rel=0.01), name
+    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
+    assert found.classes["yes"].promise.prevalence == found.classes["yes"].local.prevalence == 0.1
+
+
 def test_a_promise_that_is_not_kept_is_said(model, elsewhere):
     """Labels that have nothing to do with the rows: the ranking is lower than was promised."""
     mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
@@ -163,6 +186,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
 
     told = json.loads(screen("validate", logistic_model, table, "--out", out, "--json").stdout)
+    screen("validate", logistic_model, table, "--prevalence", "0.05", "--out", tmp_path / "rare")
     page = (out / "report.html").read_text()
     again = screen("report", out, "--out", tmp_path / "again.html")
 
@@ -172,6 +196,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
     assert "A threshold for this place" in page and "Promise and finding" in page
     assert elsewhere["patient"][3] not in page
+    assert "the share of cases that was stated, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
 
 
 def test_a_document_of_two_thresholds_is_refused(found):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
 
-from screening import Rule, read_cohort, score, train
+from screening import Rule, read_cohort, score, train, validate
 from screening.cohort.stream import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -182,3 +182,25 @@ def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
 
     model = load_model(tmp_path / "model")
     assert (model.lesions.n_patients, model.contract.neighbourhood) == (10, 3)
+
+
+def test_a_model_by_lesions_is_validated_by_lesions(model):
+    """Lesions that its threshold finds in new patients, counted by hand, beside what was promised."""
+    new = brains(6, seed=2, shape=(14, 13, 12), n_lesions=3)
+    table = table_of(new)
+    found = validate(model, table)
+    (point,), one = found.operating_points, found.classes["1"]
+
+    hit = total = 0
+    flagged = model.score_frame(table)["flagged"].to_numpy()
+    for _, own in table.assign(flagged=flagged).groupby("patient_id"):
+        grid = Grid.of(own[["x", "y", "z"]].to_numpy(float))
+        number = grid.clusters(own["lesion"].to_numpy() == 1)
+        touched = set(number[own["flagged"].to_numpy()]) - {0}
+        hit, total = hit + len(touched), total + int(number.max())
+
+    assert (point.lesions.n_lesions, point.lesions.n_lesions - point.lesions.missed) == (total, hit)
+    assert point.lesions.sensitivity == pytest.approx(hit / total)
+    assert one.promise.lesions == model.lesions
+    assert one.differences["lesions"].difference == pytest.approx(hit / total - model.lesions.sensitivity)
+    assert one.local.rule.name == "threshold" and one.local_reason is None

@@ -9,15 +9,13 @@ from typing import Annotated, NamedTuple
 import typer
 
 from screening.cli.console import bar, tell
-from screening.cli.options import OUTPUT, AsJson, ContractFile, Query, Source, Table, source_of
+from screening.cli.options import AsJson, ContractFile, Query, Source, Table, in_output, source_of
 from screening.errors import CohortError, UsageError
 
 
 def init(
     cohort: Source,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", rich_help_panel=OUTPUT, help="Contract to write (TOML).")
-    ],
+    out: Annotated[Path, in_output("--out", "-o", help="Contract to write (TOML).")],
     table: Table = None,
     query: Query = None,
     as_json: AsJson = False,
@@ -112,10 +110,7 @@ JOBS = (
 
 
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", rich_help_panel=OUTPUT, help="Directory to write models and runs in."),
-    ],
+    out: Annotated[Path, in_output("--out", "-o", help="Directory to write models and runs in.")],
     as_json: AsJson = False,
 ) -> None:
     """Train and score the sample cohorts; say where the reports are."""

@@ -6,6 +6,7 @@ import datetime
 import json
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from screening.statistics.operating_point import Rule
 
 # The groups of a command's help on a terminal.
-DATA, METHOD, RULE, VALIDATION, OUTPUT = "Data", "Method", "Rule", "Validation", "Output"
-LEDGER = "Ledger"
+in_data = partial(typer.Option, rich_help_panel="Data")
+in_method = partial(typer.Option, rich_help_panel="Method")
+in_rule = partial(typer.Option, rich_help_panel="Rule")
+in_validation = partial(typer.Option, rich_help_panel="Validation")
+in_output = partial(typer.Option, rich_help_panel="Output")
+in_ledger = partial(typer.Option, rich_help_panel="Ledger")
 
 Source = Annotated[
     str,
@@ -34,36 +39,23 @@ Source = Annotated[
         help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]
-Table = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", rich_help_panel=DATA, help="Database only: table or view."),
-]
+Table = Annotated[str | None, in_data(metavar="NAME", help="Database only: table or view.")]
 Query = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.sql", rich_help_panel=DATA, help="Database only: the answer to this one SELECT."
-    ),
+    Path | None, in_data(metavar="FILE.sql", help="Database only: the answer to this one SELECT.")
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout.")
-]
+AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--contract", "-c", rich_help_panel=DATA, help="Contract written by `screen init`, then edited."
-    ),
+    Path | None, in_data("--contract", "-c", help="Contract written by `screen init`, then edited.")
 ]
 Templates = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The site's own templates (docs/templates.md)."),
+    Path | None, in_output(metavar="DIR", help="The site's own templates (docs/templates.md).")
 ]
 RecipeName = Annotated[
     str,
-    typer.Option(
+    in_method(
         "--recipe",
         "-r",
         metavar="NAME|FILE",
-        rich_help_panel=METHOD,
         autocompletion=completion.recipes,
         help="Method; `screen recipes` lists them.",
     ),
@@ -107,122 +99,60 @@ ModelAnew = Annotated[
 PageFile = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML).")]
 
 Publish = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        rich_help_panel=OUTPUT,
-        help="Copy the page there, as DATE.html, and last as latest.html.",
-    ),
+    Path | None, in_output(metavar="DIR", help="Copy the page there, as DATE.html, and last as latest.html.")
 ]
 Mode = Annotated[
-    str | None,
-    typer.Option(
-        metavar="0640",
-        rich_help_panel=OUTPUT,
-        help="With --publish: mode of the copies; 0600 if absent.",
-    ),
+    str | None, in_output(metavar="0640", help="With --publish: mode of the copies; 0600 if absent.")
 ]
-ReadBy = Annotated[
-    str | None,
-    typer.Option("--group", metavar="NAME", rich_help_panel=OUTPUT, help="With --publish: their group."),
-]
+ReadBy = Annotated[str | None, in_output("--group", metavar="NAME", help="With --publish: their group.")]
 
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS|local:N", help="Work on a dask cluster, or on N processes here."),
 ]
 
-Label = Annotated[
-    str | None,
-    typer.Option("--label", "-l", rich_help_panel=DATA, help="Column that says who was a case."),
-]
+Label = Annotated[str | None, in_data("--label", "-l", help="Column that says who was a case.")]
 Positive = Annotated[
     list[str] | None,
-    typer.Option(
-        rich_help_panel=DATA,
-        help="Label value to find; each one more is a class of its own, A+B are one class.",
-    ),
+    in_data(help="Label value to find; each one more is a class of its own, A+B are one class."),
 ]
-Id = Annotated[str | None, typer.Option(rich_help_panel=DATA, help="Column that names a row.")]
-Group = Annotated[
-    str | None,
-    typer.Option(rich_help_panel=DATA, help="Column never split over folds, such as the patient."),
-]
+Id = Annotated[str | None, in_data(help="Column that names a row.")]
+Group = Annotated[str | None, in_data(help="Column never split over folds, such as the patient.")]
 Independent = Annotated[
-    bool,
-    typer.Option(
-        "--independent",
-        rich_help_panel=DATA,
-        help="Every row is a patient of its own, whatever it looks like.",
-    ),
+    bool, in_data("--independent", help="Every row is a patient of its own, whatever it looks like.")
 ]
-Drop = Annotated[str | None, typer.Option(metavar="A,B", rich_help_panel=DATA, help="Columns to leave out.")]
-Search = Annotated[
-    int | None,
-    typer.Option(rich_help_panel=METHOD, help="Settings that compete on the held-out rows.", min=1),
-]
-Folds = Annotated[
-    int, typer.Option(rich_help_panel=VALIDATION, help="Folds; each row is held out once.", min=2)
-]
+Drop = Annotated[str | None, in_data(metavar="A,B", help="Columns to leave out.")]
+Search = Annotated[int | None, in_method(help="Settings that compete on the held-out rows.", min=1)]
+Folds = Annotated[int, in_validation(help="Folds; each row is held out once.", min=2)]
 Repeats = Annotated[
     int | None,
-    typer.Option(
-        rich_help_panel=VALIDATION,
-        help="Repeats of cross-validation (default 3 for fast models).",
-        min=1,
-        show_default=False,
-    ),
+    in_validation(help="Repeats of cross-validation (default 3 for fast models).", min=1, show_default=False),
 ]
 
 MinSensitivity = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=RULE,
-        help="RULE: find at least this share of the cases (0.9 if no rule is given).",
-    ),
+    float | None, in_rule(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
 ]
-MaxFlagRate = Annotated[
-    float | None, typer.Option(rich_help_panel=RULE, help="RULE: flag at most this share of the rows.")
-]
-MissCost = Annotated[
-    float | None,
-    typer.Option(rich_help_panel=RULE, help="RULE: one missed case costs as much as this many reviews."),
-]
-GMean = Annotated[
-    bool,
-    typer.Option("--g-mean", rich_help_panel=RULE, help="RULE: largest sqrt(sensitivity x specificity)."),
-]
-Threshold = Annotated[
-    float | None, typer.Option(rich_help_panel=RULE, help="RULE: this threshold on the score.")
-]
+MaxFlagRate = Annotated[float | None, in_rule(help="RULE: flag at most this share of the rows.")]
+MissCost = Annotated[float | None, in_rule(help="RULE: one missed case costs as much as this many reviews.")]
+GMean = Annotated[bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")]
+Threshold = Annotated[float | None, in_rule(help="RULE: this threshold on the score.")]
 Confidence = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=RULE,
-        help="With a RULE: require the target to hold with this confidence, such as 0.95.",
-    ),
+    float | None, in_rule(help="With a RULE: require the target to hold with this confidence, such as 0.95.")
 ]
 Prevalence = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=RULE, help="With a RULE: share of cases expected at scoring, for PPV and NPV."
-    ),
+    float | None, in_rule(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
 ]
 
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
 ]
 
-Sign = Annotated[
-    Path | None,
-    typer.Option(metavar="KEY", rich_help_panel=OUTPUT, help="Sign the model with this Ed25519 key (PEM)."),
-]
+Sign = Annotated[Path | None, in_output(metavar="KEY", help="Sign the model with this Ed25519 key (PEM).")]
 
-_ledger = typer.Option(
+_ledger = in_ledger(
     "--ledger",
     metavar="URL",
     envvar="SCREEN_LEDGER",
-    rich_help_panel=LEDGER,
     help="Ledger: a SQLite file or postgresql+psycopg://...",
 )
 LedgerMaybe = Annotated[str | None, _ledger]
@@ -239,19 +169,17 @@ def series_from(text: str | None) -> str | None:
 
 Series = Annotated[
     str | None,
-    typer.Option(
+    in_ledger(
         metavar="NAME",
-        rich_help_panel=LEDGER,
         autocompletion=completion.series,
         help="With --ledger: whose nights; the contract's `series` if absent.",
     ),
 ]
 SeriesAsked = Annotated[
     str | None,
-    typer.Option(
+    in_ledger(
         "--series",
         metavar="NAME",
-        rich_help_panel=LEDGER,
         autocompletion=completion.series,
         help="Only this series; all where absent.",
     ),

@@ -15,8 +15,6 @@ import typer
 from screening.cli import logs
 from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences, tell
 from screening.cli.options import (
-    DATA,
-    OUTPUT,
     AsJson,
     Cluster,
     Jobs,
@@ -33,6 +31,8 @@ from screening.cli.options import (
     Source,
     Table,
     Templates,
+    in_data,
+    in_output,
     series_from,
     source_of,
 )
@@ -48,14 +48,11 @@ if TYPE_CHECKING:
 def score(
     model: ModelFolder,
     cohort: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", rich_help_panel=OUTPUT, help="Run directory to write.")],
+    out: Annotated[Path, in_output("--out", "-o", help="Run directory to write.")],
     table: Table = None,
     query: Query = None,
     label: Annotated[
-        str | None,
-        typer.Option(
-            "--label", "-l", rich_help_panel=DATA, help="Column of true labels, to evaluate; never written."
-        ),
+        str | None, in_data("--label", "-l", help="Column of true labels, to evaluate; never written.")
     ] = None,
     date: Night = None,
     require_signature: Annotated[
@@ -329,12 +326,8 @@ def export(
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            rich_help_panel=OUTPUT,
-            metavar="FILE",
-            help="File to write; of omop, nifti and dicom-seg a directory.",
+        in_output(
+            "--out", "-o", metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."
         ),
     ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Of table: the database.")] = None,
@@ -412,13 +405,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            rich_help_panel=OUTPUT,
-            metavar="FILE",
-            help="Page to write; DIR/report.html if absent.",
-        ),
+        in_output("--out", "-o", metavar="FILE", help="Page to write; DIR/report.html if absent."),
     ] = None,
     de_identify: Annotated[
         Path | None,

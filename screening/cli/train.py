@@ -39,9 +39,7 @@ WHERE_AND_HOW = frozenset(
 def train(
     context: typer.Context,
     cohort: Source,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", rich_help_panel=options.OUTPUT, help="Model directory to write.")
-    ],
+    out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
     table: options.Table = None,
     query: options.Query = None,
     recipe: options.RecipeName = "auto",
@@ -53,11 +51,7 @@ def train(
     drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
-        typer.Option(
-            metavar="3",
-            rich_help_panel=options.DATA,
-            help="Of voxels: features of the cube of this side around each.",
-        ),
+        options.in_data(metavar="3", help="Of voxels: features of the cube of this side around each."),
     ] = None,
     contract: ContractFile = None,
     min_sensitivity: options.MinSensitivity = None,
@@ -67,43 +61,27 @@ def train(
     threshold: options.Threshold = None,
     lesions: Annotated[
         bool,
-        typer.Option(
-            "--lesions",
-            rich_help_panel=options.RULE,
-            help="Of voxels: count lesions, smooth maps, leave small clusters out.",
-        ),
+        options.in_rule("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
     ] = False,
     confidence: options.Confidence = None,
     prevalence: options.Prevalence = None,
     param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", rich_help_panel=options.METHOD, help="Fix a parameter."),
+        list[str] | None, options.in_method(metavar="NAME=VALUE", help="Fix a parameter.")
     ] = None,
     search: options.Search = None,
     folds: options.Folds = 5,
     repeats: options.Repeats = None,
-    max_rows: Annotated[
-        int | None, typer.Option(rich_help_panel=options.DATA, help="Train on a stated sub-sample.", min=1)
-    ] = None,
+    max_rows: Annotated[int | None, options.in_data(help="Train on a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B",
-            rich_help_panel=options.VALIDATION,
-            help="Methods to compare with on the same folds, or none.",
-        ),
+        options.in_validation(metavar="A,B", help="Methods to compare with on the same folds, or none."),
     ] = None,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            rich_help_panel=options.OUTPUT,
-            help="Replace a model of another recipe, cohort or label.",
-        ),
+        bool, options.in_output("--force", help="Replace a model of another recipe, cohort or label.")
     ] = False,
     sign: options.Sign = None,
     templates: Templates = None,
@@ -219,12 +197,7 @@ def compare(
             metavar="A,B|all", help="Methods; the control is always among them. `auto` is not in `all`."
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", rich_help_panel=options.OUTPUT, help="Directory to write the comparison in."
-        ),
-    ],
+    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the comparison in.")],
     table: options.Table = None,
     query: options.Query = None,
     label: options.Label = None,
@@ -247,9 +220,7 @@ def compare(
     search: options.Search = None,
     folds: options.Folds = 5,
     repeats: options.Repeats = None,
-    max_rows: Annotated[
-        int | None, typer.Option(rich_help_panel=options.DATA, help="Use a stated sub-sample.", min=1)
-    ] = None,
+    max_rows: Annotated[int | None, options.in_data(help="Use a stated sub-sample.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
@@ -314,17 +285,16 @@ def validate(
     context: typer.Context,
     model: options.ModelFolder,
     cohort: Source,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", rich_help_panel=options.OUTPUT, help="Directory to write the validation in."
-        ),
-    ],
+    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the validation in.")],
     table: options.Table = None,
     query: options.Query = None,
     label: options.Label = None,
     positive: Annotated[
         str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
+    ] = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of cases in that place, if it is another than in COHORT."),
     ] = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -347,6 +317,7 @@ def validate(
             options.source_of(cohort, table, query),
             label=label,
             positive=positive,
+            prevalence=prevalence,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         external.write_validation(found, folder, templates)
@@ -473,9 +444,7 @@ def retrain(
     nights: Annotated[
         str, typer.Option(metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", rich_help_panel=options.OUTPUT, help="Model directory to write.")
-    ],
+    out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
     table: options.Table = None,
     query: options.Query = None,
     ledger: LedgerHere = "screening.db",

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,12 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.cohort.dependence import dependence, refuse_dependent
-from screening.comparison.ranks import rank_entry
 from screening.documents import shape
 from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
 from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.documents.shape import plain
-from screening.documents.validation import SearchFacts
+from screening.documents.validation import Platt, SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
@@ -31,15 +29,24 @@ from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.intervals import percentiles
 from screening.statistics.operating_point import Rule
-from screening.statistics.threshold_search import DEFAULT_RULE
+from screening.statistics.paired import resampled_difference
+from screening.statistics.ranks import rank_entry
+from screening.statistics.threshold_search import DEFAULT_RULE, alike
 from screening.storage import finished
-from screening.storage.serialization import versions, written
+from screening.storage.serialization import canonical, versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
-from screening.validation import paired
 from screening.validation.folds import Study
 from screening.validation.held_out import Progress, Resources, held_out_by
-from screening.validation.task import Task, ask, watchable
-from screening.validation.validation import Outcome, Validation, mean_curve, measured
+from screening.validation.task import ask, watchable
+from screening.validation.validation import (
+    Outcome,
+    Validation,
+    differences,
+    independent_units,
+    mean_curve,
+    measured,
+    resampled,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,6 +135,7 @@ class FitFacts:
     """What choosing the setting and fitting the machines came to."""
 
     search: SearchFacts
+    class_chances: Sequence[Platt]
     sv_share: float | None
     fit_seconds: float
     score_seconds: float
@@ -135,22 +143,35 @@ class FitFacts:
 
 @dataclass(frozen=True)
 class Method:
-    """One recipe on one cohort: what is computed, and kept, as a whole.
+    """One recipe on one cohort: what is computed, and kept, as a whole."""
 
-    The recipe is trained for its `task`, on the rows and folds of the cohort's `study`. `key` names it among
-    all; `several` says whether the class it predicts is judged too.
-    """
-
-    key: str
-    study: Study
+    study: Study  # the rows and folds of the cohort, and the question as this recipe answers it
     recipe: Recipe
-    task: Task
-    several: bool
+    several: bool  # whether the class it predicts is judged too
+
+    @cached_property
+    def key(self) -> str:
+        """Of everything that its held-out scores depend on."""
+        study = self.study
+        rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
+        made_by = [study.search, study.seed, versions(), plain(study.task.facts())]
+        return digest_of_json(
+            [_digest(study.sample), rows, *made_by, self.recipe.text, self.recipe.parameters]
+        )[:24]
 
     @property
     def work(self) -> int:
         """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
         return 1 + self.study.sample.n_rows**2 * (self.study.search or self.recipe.search.candidates) // 1000
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A method on one cohort, at thresholds by the rule."""
+
+    method: Method
+    fit: FitFacts
+    outcome: Outcome
 
 
 def compare(
@@ -235,10 +256,11 @@ def compare(
         raise UsageError("give at least one cohort to compare on")
     control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     recipes = _methods(recipes, control)
-    methods: dict[str, list[Method]] = {}
-    for name, cohort in cohorts.items():
-        study = _study(cohort, recipes[0], rule, folds, repeats, max_rows, search, seed, independent)
-        methods[name] = methods_of(study, recipes)
+    plan = partial(
+        laid, recipe=recipes[0], rule=rule, params={}, folds=folds, repeats=repeats, max_rows=max_rows,
+        search=search, seed=seed, independent=independent, at_most=LARGEST_WHOLE,
+    )  # fmt: skip
+    methods = {name: methods_of(plan(cohort), recipes) for name, cohort in cohorts.items()}
     settings = Settings(
         rule=rule,
         folds=folds,
@@ -252,19 +274,12 @@ def compare(
         command=command,
         recipes=[each.name for each in recipes],
     )
-    every = [method for mine in methods.values() for method in mine]
     with opened(cluster) as workers:
+        every = [method for mine in methods.values() for method in mine]
         made = work_through(every, Resources(jobs, None, progress, workers, kept))
-    outcomes = {}
-    for method in every:
-        validation, _ = made[method.key]
-        rules = [method.study.rule] * len(method.task.watched)
-        outcomes[method.key] = Outcome(validation, validation.operating_points(rules, seed))
+    judged = {name: [at_thresholds(each, made[each.key]) for each in mine] for name, mine in methods.items()}
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
-    entries = [
-        cohort_entry(name, mine, [outcomes[each.key] for each in mine], made, asked, seed)
-        for name, mine in methods.items()
-    ]
+    entries = [cohort_entry(name, mine, asked, seed) for name, mine in judged.items()]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
         format_version=FORMAT_VERSION,
@@ -275,29 +290,8 @@ def compare(
         ranks=rank_entry(entries, control, first),
         sha256="",
     )
-    scores = [table for name, mine in methods.items() for table in _scores(name, mine, outcomes)]
+    scores = [table for name, mine in judged.items() for table in _scores(name, mine)]
     return Comparison(document, pd.concat(scores, ignore_index=True))
-
-
-def _study(
-    cohort: Cohort,
-    control: Recipe,
-    rule: Rule,
-    folds: int,
-    repeats: int | None,
-    max_rows: int | None,
-    search: int | None,
-    seed: int,
-    independent: bool,
-) -> Study:
-    """The rows, folds and rule that all methods share on one cohort."""
-    signs = [] if independent else dependence(cohort.source, cohort.contract)
-    refuse_dependent(signs)
-    study = laid(
-        cohort, control, rule, {}, folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
-        at_most=LARGEST_WHOLE,
-    )  # fmt: skip
-    return replace(study, notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in signs)])
 
 
 def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:
@@ -305,128 +299,96 @@ def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:
 
     The predicted class is judged too where every recipe tells all classes apart.
     """
-    label = labels_of(study.sample)
-    tasks = []
-    for recipe in recipes:
-        task = ask(study.sample, tells_apart(recipe, study.sample))
-        tasks.append(watchable(task, task.target(label), study.groups, study.folds))
-    several = all(task.kind == "multi" for task in tasks)
-    # Whatever a kept number depends on names its file.
-    rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
-    shared = [_digest(study.sample), rows, several, study.search, study.seed, versions()]
-    keys = [
-        digest_of_json([*shared, plain(task.facts()), recipe.text, recipe.parameters])[:24]
-        for recipe, task in zip(recipes, tasks, strict=True)
-    ]
+    asked = [tells_apart(recipe, study.sample) for recipe in recipes]
+    studies = {}
+    for several in set(asked):
+        task = ask(study.sample, several)
+        own = watchable(task, task.target(labels_of(study.sample)), study.groups, study.folds)
+        studies[several] = replace(study, task=own)
     return [
-        Method(key, study, recipe, task, several)
-        for key, recipe, task in zip(keys, recipes, tasks, strict=True)
+        Method(studies[several], recipe, all(asked)) for several, recipe in zip(asked, recipes, strict=True)
     ]
 
 
-def held_out(
-    key: str, study: Study, recipe: Recipe, task: Task, several: bool
-) -> tuple[str, Validation, FitFacts]:
+def held_out(key: str, study: Study, recipe: Recipe) -> tuple[str, dict[str, np.ndarray]]:
     """Every row held out by a method, its setting chosen as `train` chooses it, and which method it was.
 
     Raises RecipeError: no setting of the method can be used.
     """
-    study = replace(study, task=task)
     found = held_out_by(study, recipe, resources=Resources(jobs=1))
-    validation = Validation.of(found, study)
     fit_seconds, score_seconds = found.seconds
     facts = FitFacts(
-        search=found.search, sv_share=found.sv_share, fit_seconds=fit_seconds, score_seconds=score_seconds
-    )
-    return key, validation if several else replace(validation, predicted=None, target=None), facts
+        search=found.search, class_chances=found.class_chances, sv_share=found.sv_share,
+        fit_seconds=fit_seconds, score_seconds=score_seconds,
+    )  # fmt: skip
+    arrays = {"decisions": found.decisions, "facts": np.frombuffer(canonical(plain(facts)), np.uint8)}
+    copies = alike(found.encoded.x)
+    return key, arrays if copies is None else arrays | {"alike": copies}
 
 
-def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, tuple[Validation, FitFacts]]:
-    """Every method's held-out scores by its key: what is kept is read, the rest computed and kept."""
-    if resources.kept is not None:
-        resources.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        finished.sweep_place(resources.kept, {f"{each.key}.npz" for each in methods})
-    kept = {each.key: _kept(resources.kept, each) for each in methods}
-    made = {key: one for key, one in kept.items() if one is not None}
+def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, dict[str, np.ndarray]]:
+    """Every method's held-out decisions by its key: what is kept is read, the rest computed and kept."""
+    kept = resources.kept
+    if kept is not None:
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        finished.sweep_place(kept, {f"{each.key}.npz" for each in methods})
+    places = {} if kept is None else {each.key: kept / f"{each.key}.npz" for each in methods}
+    made = {key: arrays for key, place in places.items() if (arrays := finished.take(place))}
     work = {each.key: each.work for each in methods}
-    total, done = sum(work.values()), sum(work[key] for key in made)
     progress = resources.progress or (lambda done, total: None)
-    progress(done, total)
+    progress(sum(work[key] for key in made), sum(work.values()))
     waiting = [each for each in methods if each.key not in made]
     studies = {id(each.study): each.study for each in waiting}
     if resources.cluster is not None:
         resources.cluster.check(rows_travel=True)
         studies = {key: study.to_travel() for key, study in studies.items()}
-    given = [(each.key, studies[id(each.study)], each.recipe, each.task, each.several) for each in waiting]
+    given = [(each.key, studies[id(each.study)], each.recipe) for each in waiting]
     results = in_parallel(
         held_out, given, jobs=resources.jobs, cluster=resources.cluster, shared=[*studies.values()],
         ordered=False,
     )  # fmt: skip
-    for key, validation, facts in results:
-        if resources.kept is not None:
-            _keep(resources.kept / f"{key}.npz", validation, facts)
-        made[key] = validation, facts
-        done += work[key]
-        progress(done, total)
+    for key, arrays in results:
+        if places:
+            finished.keep(places[key], arrays)
+        made[key] = arrays
+        progress(sum(work[key] for key in made), sum(work.values()))
     return made
 
 
-def _kept(folder: Path | None, method: Method) -> tuple[Validation, FitFacts] | None:
-    """What was kept of a method; None where there is nothing that can be read."""
-    arrays = None if folder is None else finished.take(folder / f"{method.key}.npz")
-    if arrays is None:
-        return None
-    study, task, label = method.study, method.task, labels_of(method.study.sample)
-    facts = shape.read(FitFacts, json.loads(arrays.pop("facts").tobytes()), "a kept method")
-    scores = Validation(
-        scores=arrays["scores"],
-        repeats=arrays["repeats"],
-        fold=study.fold[0],
-        watched=task.is_watched(label),
-        own=arrays["own"],
-        predicted=arrays.get("predicted"),
-        groups=study.groups,
-        n_settings=facts.search.n_candidates,
-        target=task.target(label) if method.several else None,
-        alike=arrays.get("alike"),
-    )
-    return scores, facts
+def at_thresholds(method: Method, made: Mapping[str, np.ndarray]) -> Judged:
+    """A method's thresholds by the rule, from what `work_through` made of it."""
+    study, fit = method.study, shape.read(FitFacts, json.loads(made["facts"].tobytes()), "a kept method")
+    validation = Validation.of_decisions(
+        made["decisions"].astype(float), study.task, study.target, study.groups, fit.class_chances,
+        fold=study.fold[0], n_settings=fit.search.n_candidates, alike=made.get("alike"),
+    )  # fmt: skip
+    if not method.several:
+        validation = replace(validation, predicted=None, target=None)
+    points = validation.operating_points([study.rule] * len(study.task.watched), study.seed)
+    return Judged(method, fit, Outcome(validation, points))
 
 
-def _keep(path: Path, validation: Validation, facts: FitFacts) -> None:
-    names = ("scores", "repeats", "own", "predicted", "alike")
-    arrays = {name: getattr(validation, name) for name in names if getattr(validation, name) is not None}
-    written_facts = json.dumps(plain(facts), sort_keys=True).encode()
-    finished.keep(path, arrays | {"facts": np.frombuffer(written_facts, np.uint8)})
-
-
-def cohort_entry(
-    name: str,
-    methods: Sequence[Method],
-    outcomes: Sequence[Outcome],
-    made: Mapping[str, tuple[Validation, FitFacts]],
-    asked: float,
-    seed: int,
-) -> CohortFacts:
+def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -> CohortFacts:
     """Table, differences and curves of one cohort; the first method is the control."""
-    draws = paired.resampled(outcomes, asked, seed=seed)
+    outcomes, study = [each.outcome for each in judged], judged[0].method.study
+    draws = resampled(outcomes, asked, seed=seed)
     estimates = [measured(outcome, asked) for outcome in outcomes]
     control, watched = outcomes[0], outcomes[0].validation.watched
-    n_units = paired.independent_units(control.validation)
+    n_units = independent_units(control.validation)
     entries = []
-    for at, (method, outcome) in enumerate(zip(methods, outcomes, strict=True)):
-        recipe, facts, gaps = method.recipe, made[method.key][1], None
+    for at, each in enumerate(judged):
+        recipe, fit, outcome, gaps = each.method.recipe, each.fit, each.outcome, None
         if at:
             gaps = {
-                figure: paired.difference(
+                figure: resampled_difference(
                     (float(value[0]), float(estimates[0][figure][0])),
                     (draws[at][figure], draws[0][figure]),
                     n_units,
                 )
                 for figure, value in estimates[at].items()
                 if figure in estimates[0]
-            } | paired.differences(outcome, control)
-        passes = [each.get("passes") for each in facts.search.candidates]
+            } | differences(outcome, control)
+        passes = [setting.get("passes") for setting in fit.search.candidates]
         entries.append(
             MethodFacts(
                 recipe=recipe.name,
@@ -441,12 +403,12 @@ def cohort_entry(
                 | dict(outcome.figures),
                 differences=gaps,
                 curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
-                sv_share=facts.sv_share,
-                fit_seconds=facts.fit_seconds,
-                score_seconds=facts.score_seconds,
-                chosen=facts.search.chosen,
-                n_candidates=facts.search.n_candidates,
-                factor_declined=facts.search.chosen.get("passes") == 0 if 0 in passes else None,
+                sv_share=fit.sv_share,
+                fit_seconds=fit.fit_seconds,
+                score_seconds=fit.score_seconds,
+                chosen=fit.search.chosen,
+                n_candidates=fit.search.n_candidates,
+                factor_declined=fit.search.chosen.get("passes") == 0 if 0 in passes else None,
             )
         )
     groups = control.validation.groups
@@ -455,7 +417,7 @@ def cohort_entry(
         n_rows=len(watched),
         n_positive=int(watched.any(axis=1).sum()),
         n_groups=None if groups is None else len(np.unique(groups)),
-        notes=list(methods[0].study.notes),
+        notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in study.signs)],
         methods=entries,
     )
 
@@ -499,16 +461,16 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     return [first, *named.values()]
 
 
-def _scores(name: str, methods: Sequence[Method], outcomes: Mapping[str, Outcome]) -> Iterator[pd.DataFrame]:
-    for method in methods:
-        outcome, sample = outcomes[method.key], method.study.sample
-        for m, watched in enumerate(method.task.watched):
+def _scores(name: str, judged: Sequence[Judged]) -> Iterator[pd.DataFrame]:
+    for each in judged:
+        outcome, study = each.outcome, each.method.study
+        for m, watched in enumerate(study.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
-                "recipe": method.recipe.name,
+                "recipe": each.method.recipe.name,
                 "fold": outcome.validation.fold,
-                "id": sample.id,
-                "label": labels_of(sample),
+                "id": study.sample.id,
+                "label": labels_of(study.sample),
                 "class": watched,
                 "score": outcome.validation.scores[:, m],
                 "flagged": outcome.flagged[:, m],

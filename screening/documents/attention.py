@@ -278,16 +278,18 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
     for point in found.operating_points:
         one, which = found.classes[point.label], _of_class(found, point.label)
         area = found.figures.summary[point.label].auroc
+        lesions = [each.sensitivity if each else None for each in (point.lesions, one.promise.lesions)]
         for figure, seen, past in (
             ("sensitivity", point.sensitivity, one.promise.sensitivity),
             ("specificity", point.specificity, one.promise.specificity),
             ("auroc", area, one.promise.auroc),
+            ("lesions", lesions[0], lesions[1]),
         ):
-            high = one.differences[figure].high
+            high = one.differences[figure].high if figure in one.differences else None
             if high is None or high >= 0 or seen is None or past is None:
                 continue
             here, then = (f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen, past))
-            name = "AUROC" if figure == "auroc" else figure.capitalize()
+            name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
                 "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
                 None, seen, past,

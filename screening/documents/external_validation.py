@@ -11,20 +11,22 @@ from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.reason import Reason
 from screening.documents.run import RunModel
 from screening.documents.shape import document, rare
-from screening.documents.validation import Difference, Figures, OperatingPointFacts
+from screening.documents.validation import Difference, Figures, LesionFacts, OperatingPointFacts
 
 
 @document
 class Promise(OfRule, Area, Rates, PredictiveValues):
-    """What validation at training promised; what depends on the share of cases is at this cohort's."""
+    """What validation at training promised; what depends on the share of cases is at this place's."""
+
+    lesions: LesionFacts | None = rare()
 
 
 @document
 class ClassElsewhere:
     """One watched class on the cohort.
 
-    `differences` are what was found minus what was promised. `local` is the operating point that the model's
-    rule chooses from this cohort's scores, None for `local_reason`.
+    `differences` are what was found minus what was promised (`lesions`: of the share found). `local` is the
+    operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
     """
 
     promise: Promise
@@ -37,13 +39,15 @@ class ClassElsewhere:
 class ExternalValidation:
     """A model tried on a cohort; figures by watched class, of those classes that the cohort has cases of.
 
-    `operating_points` are the model's thresholds with what they did here; `figures` are of them.
+    `operating_points` are the model's thresholds with what they did here; `figures` are of them. `prevalence`
+    is what somebody stated for this place; without it the cohort's share of cases stands for it.
     """
 
     model: RunModel
     source: SourceFacts
     label: str
     positive: Sequence[str]
+    prevalence: float | None = rare()
     n_refused: int
     notes: Sequence[str]
     operating_points: Sequence[OperatingPointFacts]
@@ -76,6 +80,7 @@ class ExternalValidation:
                 f"{name} {_percent(getattr(point, name))} (promised {_percent(getattr(one.promise, name))})"
                 for name in ("sensitivity", "specificity", "ppv")
             )
+            + ("" if point.lesions is None else f", lesions found {_percent(point.lesions.sensitivity)}")
             + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
             for point in self.operating_points
             for one in (self.classes[point.label],)

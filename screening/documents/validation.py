@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from screening.documents.figures import (
     Area,
+    Ends,
     OfRule,
     OperatingPoint,
     PredictiveValues,
@@ -93,6 +94,16 @@ class LesionFacts:
     false_positives_high: float
     n_settings: int
     froc: Froc
+
+    @property
+    def sensitivity_ends(self) -> Ends:
+        """Share of lesions found, with its interval."""
+        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
+
+    @property
+    def false_positives_ends(self) -> Ends:
+        """False clusters a patient, with their interval."""
+        return self.false_positives, self.false_positives_low, self.false_positives_high
 
 
 @document
@@ -222,10 +233,11 @@ class Calibration:
 
 @document
 class LaterClass(OfRule, Area, Rates):
-    """What the threshold that the rule chose on the past did to what came after."""
+    """What threshold and chances of the past did to what came after."""
 
     n_positive: int
     n_negative: int
+    observed_expected: Share | None = rare()
 
 
 @document

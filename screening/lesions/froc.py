@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from screening.documents.validation import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
-from screening.statistics.intervals import beta_quantile, design_effect, percentiles, students_share
+from screening.statistics.intervals import (
+    beta_quantile,
+    design_effect,
+    percentiles,
+    share_range,
+    students_share,
+)
 from screening.statistics.threshold_search import FLAG_EVERYTHING, Rule, pick
 
 # Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
@@ -80,8 +87,6 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
     m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
     worth = students_share(len(np.unique(best.codes))) / best.design
     hits, missed = worth * (m - misses), worth * misses
-    draws = np.random.default_rng(seed).choice(best.false, (DRAWS, len(best.false))).mean(axis=1)
-    low, high = percentiles(draws[:, None], len(best.false))
     sensitivity = (m - misses) / (m + best.design)
     return best.threshold, LesionFacts(
         smoothing=best.smoothing,
@@ -94,26 +99,69 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
         sensitivity=sensitivity,
         sensitivity_low=min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
         sensitivity_high=max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
-        false_positives=float(best.false.mean()),
-        false_positives_low=max(float(low[0]), 0.0),
-        false_positives_high=float(high[0]),
         n_settings=len(found),
         froc=_curve(patients, best),
+        **_false_range(best.false, seed),
     )
+
+
+def lesions_elsewhere(
+    patients: Sequence[Patient], how: LesionFacts, threshold: float, seed: int
+) -> tuple[LesionFacts, float | None]:
+    """What a threshold did to other patients' lesions, and the one that the same promise would take of them.
+
+    `patients` have the scores of maps that were smoothed and opened already, as `how` says. The share found
+    is as seen, with Wilson's interval by patient. The threshold is None where there are too few lesions.
+    """
+    peaks, codes = _peaks(patients, [each.scores for each in patients])
+    false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
+    here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
+    share, low, high = share_range(peaks >= threshold, codes)
+    try:
+        local = _threshold(peaks, codes, Rule("min_sensitivity", how.asked))[0]
+    except UsageError:
+        local = None
+    seen = replace(
+        how,
+        n_patients=len(patients),
+        n_lesions=len(peaks),
+        missed=int((peaks < threshold).sum()),
+        sensitivity=float(share),
+        sensitivity_low=float(low),
+        sensitivity_high=float(high),
+        froc=_curve(patients, here),
+        **_false_range(false, seed),
+    )
+    return seen, local
+
+
+def _false_range(false: np.ndarray, seed: int) -> dict[str, Any]:
+    """False clusters a patient, with the interval of resampled patients."""
+    draws = np.random.default_rng(seed).choice(false, (DRAWS, len(false))).mean(axis=1)
+    low, high = percentiles(draws[:, None], len(false))
+    return {
+        "false_positives": float(false.mean()),
+        "false_positives_low": max(float(low[0]), 0.0),
+        "false_positives_high": float(high[0]),
+    }
 
 
 def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
     return [lesion_map(each.grid, each.scores, sd, least) for each in patients]
 
 
+def _peaks(patients: Sequence[Patient], maps: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The highest score in each lesion, and the number of its patient; (n_lesions,) each."""
+    peaks = [each.peaks(scores) for each, scores in zip(patients, maps, strict=True)]
+    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
+
+
 def _setting(patients: Sequence[Patient], rule: Rule, sd: float, least: int) -> _Setting:
     maps = _maps(patients, sd, least)
-    peaks = [each.peaks(scores) for each, scores in zip(patients, maps, strict=True)]
-    codes = np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
-    every = np.concatenate(peaks)
-    threshold, design = _threshold(every, codes, rule)
+    peaks, codes = _peaks(patients, maps)
+    threshold, design = _threshold(peaks, codes, rule)
     false = [each.false_clusters(scores, threshold) for each, scores in zip(patients, maps, strict=True)]
-    return _Setting(sd, least, every, codes, threshold, design, np.array(false, dtype=float))
+    return _Setting(sd, least, peaks, codes, threshold, design, np.array(false, dtype=float))
 
 
 def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: Rule) -> tuple[float, float]:

@@ -83,12 +83,14 @@ def calibrate(
 
 
 def calibration_elsewhere(
-    written: Calibration, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None = None
-) -> Calibration:
+    written: Calibration, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None = None,
+    prevalence: float | None = None,
+) -> Calibration:  # fmt: skip
     """How the chances that a model writes agree with another cohort, nothing being fitted to it.
 
     `scores`, `positive`, `groups` are as of `calibrate`, of rows that took no part in the training; there are
-    some of either class.
+    some of either class. Where the share of cases in that place is another than among these rows, rows are
+    weighted to the `prevalence` stated.
 
     Notes
     -----
@@ -100,12 +102,20 @@ def calibration_elsewhere(
     codes, weight = group_codes(groups), np.ones(len(scores))
     p = _bounded(chance_band(written.platt, scores)[0])
     share, low, high = share_range(positive, codes)
+    if prevalence is not None:
+        weight = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+        share = low = high = prevalence
     again = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
     # A few groups tell neither a figure nor the spread of it.
     few = 1.0 if codes is None else float(np.sqrt(students_share(int(codes.max()) + 1)))
     low, high = max(share - (share - low) / few, 0.0), share + (high - share) / few
     reach = 1.96 * float(np.sqrt(again.covariance[2])) / few
-    expected = float(p.mean())
+    expected = float(np.average(p, weights=weight))
+    if prevalence is not None:  # not known is then what the chances of either class add up to
+        pull = weight * (p - np.where(positive, p[positive].mean(), p[~positive].mean())) / weight.sum()
+        sums = pull if codes is None else np.bincount(codes, weights=pull)
+        wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
+        low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
     return replace(
         _assessed(written.platt, p, positive, weight, share, codes),
         slope_low=again.slope - reach,

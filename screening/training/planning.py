@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined_labels, labels_of, same_label
+from screening.cohort.dependence import dependence, refuse_dependent
 from screening.documents.model import Approximation
 from screening.documents.tables import number, table, tables
 from screening.errors import CohortError, ModelError, UsageError
@@ -44,13 +45,17 @@ def laid(
     max_rows: int | None,
     search: int | None,
     seed: int,
+    independent: bool,
     at_most: int | None = None,
 ) -> Study:
     """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
 
-    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
-    recipes, more rows are refused.
+    Rows that are surely of the same patients are refused but where the caller says that each is
+    `independent`. Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`,
+    for several recipes, more rows are refused.
     """
+    signs = [] if independent else dependence(cohort.source, cohort.contract)
+    refuse_dependent(signs)
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(cohort, several)
@@ -62,13 +67,14 @@ def laid(
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
-    study = planned(
-        sample, task, folds, repeats, seed,
-        rule=rule, cohort=cohort, params=params, search=search, notes=notes,
-    )  # fmt: skip
+    study = planned(sample, task, folds, repeats, seed, search=search)
     found = leaks(sample, study.task)
-    after = [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
-    return replace(study, leaks=found, notes=[*study.notes, *after, *(leak.said for leak in found)])
+    notes += [
+        *study.notes,
+        *(f"{name} is left out: it is known only after the outcome (contract)" for name in late),
+    ]
+    notes += [leak.said for leak in found]
+    return replace(study, cohort=cohort, rule=rule, params=params, leaks=found, signs=signs, notes=notes)
 
 
 def by_landmarks(params: Mapping[str, object]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.cohort.dependence import dependence, reasons, refuse_dependent
+from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
 from screening.documents.attention import of_model
@@ -19,14 +20,13 @@ from screening.documents.validation import Beside, Forward, LesionFacts
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import lesion_map
-from screening.machines.ensembles import BlendedEnsemble
 from screening.parallel import Cluster
 from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range
-from screening.statistics.threshold_search import DEFAULT_RULE
+from screening.statistics.threshold_search import DEFAULT_RULE, alike
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.leaks import named_after, too_good
@@ -35,11 +35,10 @@ from screening.training.revising import HELD, held_rows
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut, Progress, Resources, held_out_by
 from screening.validation.judge import (
-    Baseline,
+    AFTER,
     HeldOutScores,
     Judgement,
     Later,
-    Member,
     judge,
     refuse_too_few,
 )
@@ -142,8 +141,6 @@ def train(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
-    signs = [] if independent else dependence(cohort.source, cohort.contract)
-    refuse_dependent(signs)
     if independent and cohort.contract.group is None:
         said = "every row is taken for a patient of its own (--independent)"
         cohort = replace(cohort, notes=[*cohort.notes, said])
@@ -152,13 +149,8 @@ def train(
         refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    def planned_for(rows: Cohort, folds: int, repeats: int | None, max_rows: int | None) -> Study:
-        return laid(
-            rows, recipe, rule, params or {},
-            folds=folds, repeats=repeats, max_rows=max_rows, search=search, seed=seed,
-        )  # fmt: skip
-
-    study = planned_for(cohort, folds, repeats, max_rows)
+    plan = partial(laid, recipe=recipe, rule=rule, params=params or {}, search=search, seed=seed)
+    study = plan(cohort, folds=folds, repeats=repeats, max_rows=max_rows, independent=independent)
     sample, task = study.sample, study.task
     n_watched = len(task.watched)
     if not lesions:  # of which there may be more than rows of voxels tell
@@ -167,7 +159,7 @@ def train(
     resources = Resources(jobs, memory, progress, cluster, kept)
 
     def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
-        own = planned_for(rows, min(folds, 3), 1, None)
+        own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
         return own, held_out_by(own, recipe, resources=Resources(jobs))
 
     # The machines of the folds are the model: holding rows out is the training.
@@ -182,19 +174,24 @@ def train(
         )
     everyone = task.is_watched(labels_of(study.cohort))
     dated = forward and sample.time is not None
+    of_trained = held_out.ensemble.decisions(held_out.encoded.x)
+    methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
+    compared, fitted = baselines(study, others, held_out, resources)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
         validation=validation,
-        trained=validation.scores if lesions else _trained(held_out, task),
+        trained=validation.scores if lesions else of_trained[:, task.watched_columns],
         one_class=held_out.one_class,
         subgroups=sample.subgroups,
         shares={
             name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
         },
         prevalence=prevalence,
-        members=_members(held_out, study),
-        baselines=baselines(study, others, held_out, resources),
+        methods=methods | fitted,
+        members={part.recipe.name: part.recipe.title for part in held_out.parts},
+        pooling=getattr(held_out.ensemble, "pooling", None),
+        beside=compared,
         later=past_and_later(study, past_alone) if dated else None,
     )
     judgement = judge(scores, [rule] * n_watched, seed)
@@ -202,7 +199,7 @@ def train(
     if chosen:
         (point,) = document.operating_points
         document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
-    attention = [*of_model(document), *reasons(signs), *row_number_ids(study.cohort)]
+    attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
         recipe=held_out.recipe,
@@ -214,27 +211,6 @@ def train(
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
-
-
-def _trained(held_out: HeldOut, task: Task) -> np.ndarray:
-    """Scores of the rows by the machines that are stored, (n_rows, n_watched)."""
-    return held_out.ensemble.decisions(held_out.encoded.x)[:, task.watched_columns]
-
-
-def _members(held_out: HeldOut, study: Study) -> list[Member]:
-    """The members of a blend, each by itself."""
-    blend, columns = held_out.ensemble, study.task.watched_columns
-    if not isinstance(blend, BlendedEnsemble):
-        return []
-    return [
-        Member(
-            part.recipe.name,
-            part.recipe.title,
-            Validation.of(part, study),
-            *blend.pooling.of_member(m, columns),
-        )
-        for m, part in enumerate(held_out.parts)
-    ]
 
 
 def _table(scores: HeldOutScores, judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
@@ -290,17 +266,18 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
 def baselines(
     study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
-) -> list[Baseline] | None:
-    """Hold every row out by every other method on the method's own folds.
+) -> tuple[list[Beside] | None, dict[str, Validation]]:
+    """Hold every row out by every other method on the method's own folds: what there is, and the scores.
 
     The method itself is left out, and a member of a blend is not fitted again to stand beside it. What the
     caller fixed of the method's approximation holds for the others too. One that cannot be trained on this
     cohort has the reason; None where there is nothing to compare.
     """
-    others = [each for each in others if each.name != method.recipe.name]
     members = {part.recipe.name: part for part in method.parts}
-    found = []
+    found, scores = [], {}
     for other in others:
+        if other.name == method.recipe.name:
+            continue
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
@@ -309,11 +286,12 @@ def baselines(
                 resources=replace(resources, progress=None), like=method.encoded,
             )  # fmt: skip
         except (RecipeError, UsageError) as error:
-            found.append(Baseline(replace(facts, reason=str(error)), None))
+            found.append(replace(facts, reason=str(error)))
             continue
-        facts = replace(facts, n_candidates=held_out.search.n_candidates, chosen=held_out.search.chosen)
-        found.append(Baseline(facts, Validation.of(held_out, study)))
-    return found or None
+        search = held_out.search
+        found.append(replace(facts, n_candidates=search.n_candidates, chosen=search.chosen))
+        scores[other.name] = Validation.of(held_out, study)
+    return found or None, scores
 
 
 PAST_SHARE = 0.7
@@ -366,25 +344,23 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         # Of the past alone other classes may be the rare ones: it answers for those of all rows.
         own = replace(earlier.task, watched=task.watched)
         own = watchable(own, earlier.target, earlier.groups, earlier.folds)
-        earlier, test = replace(earlier, task=own), cohort.take(later)
-        scores = held_out.ensemble.decisions(held_out.encoder.transform(test))[:, own.watched_columns]
-        truth = own.is_watched(labels_of(test))
+        earlier = replace(earlier, task=own)
+        target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}")
-    # As the rows stand among all, so that they are judged in one order now and from the stored model.
-    order = np.argsort(earlier.sample.rows)
-    return Later(
-        facts=facts,
-        past=HeldOutScores(
-            held_out.recipe.name,
-            own,
-            Validation.of(held_out, earlier).take(order),
-            _trained(held_out, own)[order],
-        ),
-        later=Validation.elsewhere(scores, truth, None if groups is None else groups[later]),
-        past_rows=past,
-        later_rows=later,
-    )
+    # Those of the past have the scores of the machines that held them out.
+    decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
+    place = past[earlier.sample.rows]
+    repeats = np.repeat(decisions[None], len(held), axis=0)
+    fold = np.full(cohort.n_rows, AFTER)
+    repeats[:, place], fold[place] = held, held_out.fold[0]
+    if groups is not None:
+        groups = groups.astype(str).astype(object)
+        groups[place] = np.asarray(earlier.groups, str)
+    validation = Validation.of_decisions(
+        repeats, own, target, groups, held_out.class_chances, fold=fold, alike=alike(x)
+    )  # fmt: skip
+    return Later(facts, own, validation, decisions[:, own.watched_columns])
 
 
 @dataclass(frozen=True)

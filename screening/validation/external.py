@@ -16,17 +16,19 @@ from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import FORMAT_VERSION, ModelDocument
 from screening.documents.shape import plain
 from screening.documents.stored import run_model_in, source_in
-from screening.documents.validation import OperatingPointFacts
+from screening.documents.validation import LesionFacts, OperatingPointFacts
 from screening.errors import CohortError, UsageError
+from screening.lesions.froc import Patient, lesions_elsewhere
 from screening.page.page import render_validation
 from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of
 from screening.statistics.intervals import independent_difference
+from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, check_promise, judge, refuse_too_few
+from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
 from screening.validation.task import Task, known_labels
 from screening.validation.validation import Validation
 
@@ -39,6 +41,7 @@ def validate(
     *,
     label: str | None = None,
     positive: str | None = None,
+    prevalence: float | None = None,
     command: str | None = None,
 ) -> ExternalValidation:
     """Try a model's thresholds and chances on another cohort, and say what its rule would choose there.
@@ -54,6 +57,8 @@ def validate(
         Column that says who was a case; the contract's by default.
     positive : str, optional
         Label value of a case (or several, "A+B"), where this cohort writes it otherwise than training did.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model would be used, if it is another than among these rows.
     command : str, optional
         The command line, to be stated on the page.
 
@@ -67,7 +72,8 @@ def validate(
     CohortError
         The table breaks the model's contract, a row has no label, or one that training never met.
     UsageError
-        Rows of the training are among these, or a class is missing altogether.
+        Rows of the training are among these, a class is missing altogether, or a prevalence is given for
+        several classes.
     ModelError
         The model was to be trained again by now.
 
@@ -92,16 +98,25 @@ def validate(
     refuse_trained_on(model, rows, source)
     task, target, cases = _truth(model, rows, column, positive)
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
-    held = _scores(model, task, rows, target, scored)
+    if prevalence is not None and len(task.watched) > 1:
+        raise UsageError("--prevalence: several classes are watched, and it would be of one of them")
+    held = replace(_scores(model, task, rows, target, scored), prevalence=prevalence)
+    lesions = None if model.lesions is None else _lesions(model, held, rows)
     promised = [point for point in facts.operating_points if point.label in task.watched]
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     classes = {
-        promise.label: _class_elsewhere(facts, promise, judgement.figures.summary[promise.label], held, point)
+        promise.label: _class_elsewhere(
+            facts, promise, judgement.figures.summary[promise.label], held, point, lesions
+        )
         for promise, point in zip(promised, judgement.points, strict=True)
     }
     points = [
         OperatingPointFacts(
-            label=promise.label, chosen_by=promise.chosen_by, reason=promise.reason, **vars(point)
+            label=promise.label,
+            chosen_by=promise.chosen_by,
+            reason=promise.reason,
+            lesions=lesions and lesions[0],
+            **vars(point),
         )
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
@@ -110,6 +125,7 @@ def validate(
         source=source_in(source.to_dict()),
         label=column,
         positive=cases,
+        prevalence=prevalence,
         n_refused=sum(refused.values()),
         notes=notes,
         operating_points=points,
@@ -207,17 +223,17 @@ def _scores(
 ) -> HeldOutScores:
     """What the model is judged by here: its own thresholds and chances, tried on these rows."""
     facts = model.facts
-    scores = decisions[:, task.watched_columns]
-    watched = target[:, None] == np.asarray(task.watched_codes)
     thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    classes = (model.predicted(decisions), target) if task.kind == "multi" else (None, None)
+    chances = [*(facts.validation.class_chances or {}).values()]
+    validation = Validation.of_decisions(decisions[None], task, target, rows.group, chances)
+    shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
-        validation=Validation.elsewhere(scores, watched, rows.group, *classes),
+        validation=validation,
         trained=None,
         subgroups=rows.subgroups,
-        shares={name: prevalence_range(watched[:, m], rows.group) for m, name in enumerate(task.watched)},
+        shares=dict(zip(task.watched, shares, strict=True)),
         fixed=Fixed(
             thresholds=np.array([thresholds[name] for name in task.watched]),
             calibration=facts.validation.calibration,
@@ -231,6 +247,7 @@ def _class_elsewhere(
     ranking: Ranking,
     held: HeldOutScores,
     point: OperatingPoint,
+    lesions: tuple[LesionFacts, float | None] | None,
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
@@ -238,30 +255,52 @@ def _class_elsewhere(
     at_share = rates(promise.sensitivity_ends, promise.specificity_ends, point.prevalence)
     local, reason = None, None
     try:
-        local = _local(held, promise, facts.training.seed)
+        local = _local(held, promise, facts.training.seed, lesions and lesions[1])
     except UsageError as error:
         reason = str(error)
+    pairs = {
+        "sensitivity": (point.sensitivity_ends, promise.sensitivity_ends),
+        "specificity": (point.specificity_ends, promise.specificity_ends),
+        "auroc": (ranking.auroc_ends, past.auroc_ends),
+    }
+    if lesions is not None and promise.lesions is not None:
+        pairs["lesions"] = (lesions[0].sensitivity_ends, promise.lesions.sensitivity_ends)
     return ClassElsewhere(
         promise=Promise(
-            rule=promise.rule, threshold=promise.threshold, prevalence=point.prevalence, **area, **at_share
+            rule=promise.rule,
+            threshold=promise.threshold,
+            prevalence=point.prevalence,
+            lesions=promise.lesions,
+            **area,
+            **at_share,
         ),
-        differences={
-            "sensitivity": independent_difference(point.sensitivity_ends, promise.sensitivity_ends),
-            "specificity": independent_difference(point.specificity_ends, promise.specificity_ends),
-            "auroc": independent_difference(ranking.auroc_ends, past.auroc_ends),
-        },
+        differences={name: independent_difference(*pair) for name, pair in pairs.items()},
         local=local,
         local_reason=reason,
     )
 
 
-def _local(held: HeldOutScores, promise: OperatingPointFacts, seed: int) -> OperatingPoint:
+def _local(
+    held: HeldOutScores, promise: OperatingPointFacts, seed: int, by_lesions: float | None
+) -> OperatingPoint:
     """The operating point that the model's rule chooses here; UsageError where it keeps none."""
-    rule, name = replace(promise.rule, prevalence=None), promise.label
-    if rule.name == "threshold":
+    rule = replace(promise.rule, prevalence=held.prevalence)
+    if promise.lesions is not None:
+        if by_lesions is None:
+            raise UsageError(
+                f"too few lesions to promise that {promise.lesions.asked:g} of new ones are found"
+            )
+        rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
+    elif rule.name == "threshold":
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
-    m, task = held.task.watched.index(name), replace(held.task, watched=(name,))
-    refuse_too_few(task, held.validation.watched[:, [m]], [rule])
-    point = held.validation.operating_point(m, rule, seed)
-    check_promise(task, [point])
-    return point
+    return chosen(held.watching(promise.label), [rule], seed)[0]
+
+
+def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
+    """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
+    assert model.lesions is not None and rows.coordinates is not None
+    scores, lesion = held.validation.scores[:, 0], held.validation.watched[:, 0]
+    places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
+    each = [names == name for name in np.unique(names)]
+    patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]
+    return lesions_elsewhere(patients, model.lesions, model.thresholds[0], model.facts.training.seed)

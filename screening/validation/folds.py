@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.dependence import Sign
 from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.ensembles import occurrence
@@ -38,9 +39,9 @@ class Study:
     cohort: Cohort
     sample: Cohort
     task: Task
-    rule: Rule  # with the prevalence that the sample no longer shows
     fold: np.ndarray  # int, (n_repeats, n_rows): the fold that each row of the sample is held out in
     groups: np.ndarray | None  # what no fold splits; None where rows are independent
+    rule: Rule = DEFAULT_RULE  # with the prevalence that the sample no longer shows
     # Whether the caller asked for the repeats. Otherwise machines with a factor are dealt once: each of
     # them costs its own time at every scoring, while plain ones average to a single machine.
     repeats_asked: bool = True
@@ -48,6 +49,7 @@ class Study:
     search: int | None = None  # settings that compete; each recipe's own number if None
     seed: int = 0  # of folds and candidates
     leaks: Sequence[Leak] = ()  # columns that may be the answer itself
+    signs: Sequence[Sign] = ()  # that several rows may be of one patient
     notes: Sequence[str] = ()  # what has to be said of all this
 
     @property
@@ -183,41 +185,28 @@ def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, fold
 
 
 def planned(
-    sample: Cohort,
-    task: Task,
-    folds: int,
-    repeats: int | None,
-    seed: int,
-    *,
-    rule: Rule = DEFAULT_RULE,
-    cohort: Cohort | None = None,
-    params: Mapping[str, object] | None = None,
-    search: int | None = None,
-    notes: Sequence[str] = (),
+    sample: Cohort, task: Task, folds: int, repeats: int | None, seed: int, *, search: int | None = None
 ) -> Study:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
 
     Three take away some of what one deal of the folds does to the printed specificity: at 500 rows its root
     mean square error is .036 with one and .028 with three for the conformal one-class machine, .028 with
-    either for two-class machines (docs/benchmarks.md); more gain nothing. `cohort` are all rows where the
-    sample is a part of them.
+    either for two-class machines (docs/benchmarks.md); more gain nothing.
     """
     target = task.target(labels_of(sample))
     groups, number, few = units(sample, target, folds)
     task = watchable(task, target, groups, folds)
     times = repeats or (CHEAP_REPEATS if sample.n_rows <= CHEAP_ROWS else 1)
     return Study(
-        cohort=sample if cohort is None else cohort,
+        cohort=sample,
         sample=sample,
         task=task,
-        rule=rule,
         fold=np.array([dealt(sample, target, groups, number, seed + again) for again in range(times)]),
         groups=groups,
         repeats_asked=repeats is not None,
-        params=params or {},
         search=search,
         seed=seed,
-        notes=[*notes, *task.notes, *few],
+        notes=[*task.notes, *few],
     )
 
 

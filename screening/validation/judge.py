@@ -7,69 +7,48 @@ so no page can show figures of two rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from screening.documents.figures import Observed, OperatingPoint, Ranking, Share
+from screening.documents.figures import OperatingPoint, Share
 from screening.documents.model import BlendMember, MemberAlone
 from screening.documents.validation import (
     Beside,
     BesideFacts,
     Calibration,
-    Difference,
     Figures,
     Forward,
     LaterClass,
 )
 from screening.errors import RecipeError, UsageError
+from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
-from screening.statistics.operating_point import FLAG_EVERYTHING, Rule
-from screening.statistics.performance import at_local_prevalence, per_class, performance
+from screening.statistics.operating_point import FLAG_EVERYTHING, Rule, curve, summary
+from screening.statistics.operating_point import points as points_of
+from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
 from screening.statistics.threshold_search import pick
-from screening.validation.paired import difference, differences, independent_units, resampled
 from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
-from screening.validation.validation import Outcome, Validation, measured
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member of a blend, by itself."""
-
-    recipe: str
-    title: str
-    validation: Validation  # its own held-out scores
-    # slope, intercept, weight: shape (n_watched,), from its scores to what the blend averages,
-    # and its share of it
-    slope: np.ndarray
-    intercept: np.ndarray
-    weight: np.ndarray
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Another method on the same folds; without scores where it could not be trained, for `facts.reason`."""
-
-    facts: Beside
-    validation: Validation | None
+from screening.validation.validation import Outcome, Validation, differences, measured
 
 
 @dataclass(frozen=True)
 class Later:
-    """A training on the past alone, and its scores of what came after."""
+    """A training on the past alone: the past held out, and what came after, scored by its machines."""
 
     facts: Forward  # the cut and the numbers of rows; figures of no class yet
-    past: HeldOutScores  # whose task may watch fewer classes
-    later: Validation
-    # where either stands among all rows
-    past_rows: np.ndarray
-    later_rows: np.ndarray
+    task: Task  # may watch fewer classes
+    validation: Validation  # of all rows; those that came after are of fold `AFTER`
+    trained: np.ndarray  # (n_rows, n_watched), by the machines of the past
+
+
+AFTER = -1
 
 
 @dataclass(frozen=True)
@@ -95,11 +74,21 @@ class HeldOutScores:
     one_class: bool = False  # whether nothing was learned from positives
     subgroups: Columns | None = None  # text
     prevalence: float | None = None  # as the caller or the contract states it
-    members: Sequence[Member] = ()
-    baselines: Sequence[Baseline] | None = None  # None where no comparison was asked for
+    # other methods on the same folds, by recipe: members of the blend, and what it is compared with
+    methods: Mapping[str, Validation] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)  # of a blend: recipes and their titles
+    pooling: Pooling | None = None  # how they are blended
+    # What it is compared with, without figures; None where no comparison was asked for.
+    beside: Sequence[Beside] | None = None
     # a Forward says why there is none; None where the table has no dates
     later: Later | Forward | None = None
     fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
+
+    def watching(self, name: str) -> HeldOutScores:
+        """The same of one watched class."""
+        m = [self.task.watched.index(name)]
+        task, validation = replace(self.task, watched=(name,)), self.validation.watching(m)
+        return replace(self, task=task, validation=validation)
 
 
 @dataclass(frozen=True)
@@ -127,40 +116,39 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
 
     `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
-    chances are fixed, nothing is chosen: they are tried on these rows. UsageError where only flagging every
-    row could keep a rule, RecipeError where the machines do not do on their own rows what they promise.
+    chances are fixed, nothing is chosen: they are tried on these rows. It raises what `chosen` raises.
     """
-    task, validation = held.task, held.validation
+    task, validation, groups = held.task, held.validation, held.validation.groups
     if held.fixed is None:
-        points = _chosen(held, rules, seed)
-        summary = {name: validation.ranking(m, seed) for m, name in enumerate(task.watched)}
+        points = chosen(held, rules, seed)
     else:
-        seen = observed(validation, held.fixed.thresholds)
-        points = [_point_seen(one, rule) for one, rule in zip(seen, rules, strict=True)]
-        summary = {name: Ranking(**_of(Ranking, one)) for name, one in zip(task.watched, seen, strict=True)}
-    curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}
+        points = [
+            _point_seen(held, m, threshold, rule)
+            for m, (threshold, rule) in enumerate(zip(held.fixed.thresholds, rules, strict=True))
+        ]
+    rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
-        curves[name] = validation.curve(m, point.prevalence, seed)
-        tables[name] = validation.points(m, point.prevalence, seed)
+        rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=validation.n_settings)
+        curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
+        tables[name] = points_of(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
         if held.subgroups is not None:
             subgroups[name] = performance_by_subgroup(
-                held.subgroups, scores, positive, point.threshold, validation.groups,
+                held.subgroups, scores, positive, point.threshold, groups,
                 held.shares[name].value, point.rule,
             )  # fmt: skip
         predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
         if held.fixed is None:
             calibration[name] = calibrate(
-                scores, positive, validation.fold, point.prevalence, validation.groups, held.one_class
+                scores, positive, validation.fold, point.prevalence, groups, held.one_class
             )
         else:
             calibration[name] = calibration_elsewhere(
-                held.fixed.calibration[name], scores, positive, validation.groups
+                held.fixed.calibration[name], scores, positive, groups, held.prevalence
             )
     confusion, rows = None, None
     if validation.predicted is not None and validation.target is not None:
         confusion, rows = per_class(validation.target, validation.predicted, task.classes)
-    groups = validation.groups
     return Judgement(
         points=points,
         figures=Figures(
@@ -169,7 +157,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
             n_positive=int(validation.watched.any(axis=1).sum()),
             n_groups=None if groups is None else len(np.unique(groups)),
             prevalence=held.shares,
-            summary=summary,
+            summary=rankings,
             curves=curves,
             points=tables,
             confusion=confusion,
@@ -178,67 +166,94 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
             predictive=predictive,
             calibration=calibration,
         ),
-        members=[_member(member, task, rules, seed) for member in held.members],
+        members=[_member(held, j, rules, seed) for j in range(len(held.members))],
         comparison=_comparison(held, points, rules, seed),
         forward=_forward(held, rules, seed),
     )
 
 
-def _chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
+def chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
+    """The threshold of each watched class by its rule.
+
+    UsageError where only flagging every row could keep a rule, RecipeError where the machines do not do on
+    their own rows what they promise.
+    """
     refuse_too_few(held.task, held.validation.watched, rules)
     points = held.validation.operating_points(rules, seed)
     check_promise(held.task, points)
-    assert held.trained is not None, "of another cohort nothing is chosen"
-    check_model(held.recipe, held.task, points, held.validation, held.trained)
+    if held.trained is not None:
+        check_model(held.recipe, held.task, points, held.validation, held.trained)
     return points
 
 
-def observed(validation: Validation, thresholds: Iterable[float]) -> list[Observed]:
-    """What thresholds chosen elsewhere do to rows, one a watched class."""
-    return [
-        performance(validation.scores[:, m], validation.watched[:, m], threshold, validation.groups)
-        for m, threshold in enumerate(thresholds)
-    ]
+def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
+    """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
+    rows = held.validation
+    seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
+    figures = _shared_by(OperatingPoint, seen)
+    if held.prevalence is not None:
+        at_share = rates(seen.sensitivity_ends, seen.specificity_ends, held.prevalence)
+        figures |= {"prevalence": held.prevalence} | at_share
+    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
 
 
-def _point_seen(seen: Observed, rule: Rule) -> OperatingPoint:
-    """An operating point of another cohort: its figures are what was seen there."""
-    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **_of(OperatingPoint, seen))
+def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
+    """The fields of a document that other documents have."""
+    return {
+        one.name: getattr(each, one.name)
+        for each in documents
+        for one in fields(declared)
+        if hasattr(each, one.name)
+    }
 
 
-def _of(declared: type, seen: Observed) -> dict[str, Any]:
-    """Those figures of a threshold chosen elsewhere that another document has."""
-    return {one.name: getattr(seen, one.name) for one in fields(declared) if hasattr(seen, one.name)}
-
-
-def _member(member: Member, task: Task, rules: Sequence[Rule], seed: int) -> BlendMember:
+def _member(held: HeldOutScores, j: int, rules: Sequence[Rule], seed: int) -> BlendMember:
     """What a member of a blend does alone, on the scale of the blend."""
-    alone, classes = member.validation, {}
-    for m, (name, rule) in enumerate(zip(task.watched, rules, strict=True)):
+    recipe, title = [*held.members.items()][j]
+    assert held.pooling is not None
+    alone, classes = held.methods[recipe], {}
+    scales = zip(*held.pooling.of_member(j, held.task.watched_columns), strict=True)
+    for m, (name, rule, (slope, intercept, weight)) in enumerate(
+        zip(held.task.watched, rules, scales, strict=True)
+    ):
         threshold = alone.operating_point(m, rule, seed).threshold
         classes[name] = MemberAlone(
             auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
             rule=rule,
-            threshold=float(threshold * member.slope[m] + member.intercept[m]),
-            weight=float(member.weight[m]),
+            threshold=float(threshold * slope + intercept),
+            weight=float(weight),
         )
-    return BlendMember(recipe=member.recipe, title=member.title, classes=classes)
+    return BlendMember(recipe=recipe, title=title, classes=classes)
 
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
-    """The threshold that the rule would have chosen in the past, on what came after."""
+    """The past judged by the rule, and what its thresholds and chances did to what came after."""
     later = held.later
     if not isinstance(later, Later):
         return later
-    own, watched = dict(zip(held.task.watched, rules, strict=True)), later.past.task.watched
+    own = dict(zip(held.task.watched, rules, strict=True))
+    rules = [own[name] for name in later.task.watched]
+    before, after = (np.flatnonzero((later.validation.fold == AFTER) == side) for side in (False, True))
+    past = HeldOutScores(
+        recipe=held.recipe,
+        task=later.task,
+        validation=later.validation.take(before),
+        trained=later.trained[before],
+        shares=held.shares,
+        one_class=held.one_class,
+    )
     try:
-        points = _chosen(later.past, [own[name] for name in watched], seed)
+        earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
         return replace(later.facts, reason=f"training on the past alone failed: {error}")
-    seen = observed(later.later, [point.threshold for point in points])
+    fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
+    came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
+    found = judge(came, rules, seed)
     classes = {
-        name: LaterClass(rule=own[name], **_of(LaterClass, one))
-        for name, one in zip(watched, seen, strict=True)
+        name: LaterClass(
+            **_shared_by(LaterClass, point, found.figures.summary[name], found.figures.calibration[name])
+        )
+        for name, point in zip(later.task.watched, found.points, strict=True)
     }
     return replace(later.facts, classes=classes)
 
@@ -247,24 +262,22 @@ def _comparison(
     held: HeldOutScores, points: Sequence[OperatingPoint], rules: Sequence[Rule], seed: int
 ) -> BesideFacts | None:
     """Every baseline at thresholds chosen by the same rule from its own held-out scores."""
-    if held.baselines is None:
+    if held.beside is None:
         return None
     shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
     own = Outcome(held.validation, points)
     rows = []
-    for baseline in held.baselines:
-        if baseline.validation is None:
-            rows.append(baseline.facts)
-            continue
-        other = Outcome(baseline.validation, baseline.validation.operating_points(shared, seed))
-        rows.append(
-            replace(
-                baseline.facts,
+    for facts in held.beside:
+        if facts.reason is None:
+            scores = held.methods[facts.recipe]
+            other = Outcome(scores, scores.operating_points(shared, seed))
+            facts = replace(
+                facts,
                 thresholds=other.thresholds.tolist(),
                 figures=_figures(other),
-                differences=_differences(own, other, seed),
+                differences=differences(own, other),
             )
-        )
+        rows.append(facts)
     figures = _figures(own)
     return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
 
@@ -279,23 +292,8 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
 
 def _figures(outcome: Outcome) -> dict[str, float | None]:
     figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = {} if outcome.validation.target is None else {"macro_recall": _recall(outcome)}
-    return figures | several
-
-
-def _differences(own: Outcome, other: Outcome, seed: int) -> dict[str, Difference]:
-    """What the method's own figures are above another's."""
-    gaps = differences(own, other)
-    if own.validation.target is not None:
-        mine, theirs = (figures["macro_recall"] for figures in resampled([own, other], 0.9, seed=seed))
-        gaps["macro_recall"] = difference(
-            (_recall(own), _recall(other)), (mine, theirs), independent_units(own.validation)
-        )
-    return gaps
-
-
-def _recall(outcome: Outcome) -> float:
-    return float(measured(outcome, 0.9)["macro_recall"][0])
+    several = outcome.validation.target is not None
+    return figures | ({"macro_recall": float(measured(outcome, 0.9)["macro_recall"][0])} if several else {})
 
 
 # Training cases flagged may fall short of the promise by this many standard errors, and by so much.

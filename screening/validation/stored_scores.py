@@ -2,7 +2,7 @@
 
 Beside `id, group, unit, alike, held, fold, label, score` there are the scores of several dealings (`score@0`,
 `score@1`, ...), those of the same rows by the stored machines (`trained:`), of members and baselines
-(`method:NAME:`), of a training on the past alone (`past:`, `later:`), and subgroups (`subgroup:`).
+(`method:NAME:`), of a training on the past alone (`past:`), and subgroups (`subgroup:`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 from screening.documents.model import ModelDocument
 from screening.documents.validation import Forward
 from screening.errors import ModelError
-from screening.machines.ensembles import BlendedEnsemble
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import overall
 from screening.storage.model import Model
-from screening.validation.judge import Baseline, HeldOutScores, Later, Member
+from screening.validation.judge import HeldOutScores, Later
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 
@@ -37,12 +36,14 @@ def columns_of(held: HeldOutScores, thresholds: np.ndarray) -> Arrays:
     found |= _kept("", validation, names)
     if held.trained is not None:
         found |= _named("trained:", names, held.trained)
-    methods = {each.recipe: each.validation for each in held.members}
-    methods |= {each.facts.recipe: each.validation for each in held.baselines or () if each.validation}
-    for recipe, scores in methods.items():
+    for recipe, scores in held.methods.items():
         found |= _kept(f"method:{recipe}:", scores, names)
-    if isinstance(held.later, Later):
-        found |= _later_columns(held.later, len(validation.fold))
+    if isinstance(later := held.later, Later):
+        names = later.task.score_columns
+        found |= {"past:fold": later.validation.fold} | _kept("past:", later.validation, names)
+        found |= _named("past:trained:", names, later.trained)
+        if later.validation.groups is not None:
+            found["past:unit"] = later.validation.groups
     if held.subgroups is not None:
         found |= {f"subgroup:{name}": values for name, values in held.subgroups.items()}
     return found
@@ -73,6 +74,9 @@ def held_out_scores(model: Model) -> HeldOutScores:
         if name.startswith("subgroup:")
     }
     predictive = facts.validation.predictive[task.watched[0]]
+    beside = facts.validation.comparison.beside if facts.validation.comparison else None
+    settings = {member.recipe: 1 for member in facts.blend}
+    settings |= {each.recipe: each.n_candidates or 1 for each in beside or () if each.reason is None}
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
@@ -82,8 +86,13 @@ def held_out_scores(model: Model) -> HeldOutScores:
         subgroups=Columns(subgroups, table.n_rows) if subgroups else None,
         shares=facts.validation.prevalence,
         prevalence=predictive.rows[1].prevalence if predictive.source == "given" else None,
-        members=_members(model, table, names, whole),
-        baselines=_baselines(facts, table, names, whole),
+        methods={
+            name: replace(_read(f"method:{name}:", table, names, whole), n_settings=n_settings)
+            for name, n_settings in settings.items()
+        },
+        members={member.recipe: member.title for member in facts.blend},
+        pooling=getattr(model.ensemble, "pooling", None),
+        beside=beside,
         later=_later(facts, table, task, whole),
     )
 
@@ -128,96 +137,24 @@ def _stacked(prefix: str, table: Mapping[str, np.ndarray], names: list[str]) -> 
         raise ModelError(f"validation.parquet lacks the column {missing}; train the model again") from None
 
 
-def _members(
-    model: Model, table: Mapping[str, np.ndarray], names: list[str], whole: Validation
-) -> list[Member]:
-    facts, blend = model.facts, model.ensemble
-    columns = Task.of(facts.task).watched_columns
-    if not isinstance(blend, BlendedEnsemble):
-        return []
-    return [
-        Member(
-            member.recipe,
-            member.title,
-            _read(f"method:{member.recipe}:", table, names, whole),
-            *blend.pooling.of_member(m, columns),
-        )
-        for m, member in enumerate(facts.blend)
-    ]
-
-
-def _baselines(
-    facts: ModelDocument, table: Mapping[str, np.ndarray], names: list[str], whole: Validation
-) -> list[Baseline] | None:
-    if facts.validation.comparison is None:
-        return None
-    return [
-        Baseline(
-            each,
-            None
-            if each.reason is not None
-            else replace(
-                _read(f"method:{each.recipe}:", table, names, whole), n_settings=each.n_candidates or 1
-            ),
-        )
-        for each in facts.validation.comparison.beside
-    ]
-
-
-def _later_columns(later: Later, n_rows: int) -> Arrays:
-    """Scores of the past rows by a training on them alone, and of the later ones; NaN for all others."""
-    names, validation = later.past.task.score_columns, later.past.validation
-    past, after = later.past_rows, later.later_rows
-    fold = np.full(n_rows, -1)
-    fold[past] = validation.fold
-    found: Arrays = {"past:fold": fold}
-    parts = _kept("past:", validation, names)
-    if later.past.trained is not None:
-        parts |= _named("past:trained:", names, later.past.trained)
-    for name, values in parts.items():
-        found[name] = np.full(n_rows, -1 if values.dtype.kind in "iu" else np.nan, dtype=values.dtype)
-        found[name][past] = values
-    for name, values in _named("later:", names, later.later.scores).items():
-        found[name] = np.full(n_rows, np.nan)
-        found[name][after] = values
-    if validation.groups is not None:
-        found["past:unit"] = np.full(n_rows, None, dtype=object)
-        found["past:unit"][past] = validation.groups
-    return found
-
-
 def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) -> Later | Forward | None:
     forward = facts.validation.forward
     if forward is None or "past:fold" not in table:
         return forward
-    known = [f"later:{name}" in table for name in task.score_columns]
-    watched = tuple(name for name, there in zip(task.watched, known, strict=True) if there)
+    there = [f"past:{name}" in table for name in task.score_columns]
+    watched = tuple(name for name, known in zip(task.watched, there, strict=True) if known)
     own = replace(task, watched=watched)
-    past, after = np.flatnonzero(table["past:fold"] >= 0), np.flatnonzero(table["past:fold"] < 0)
-    rows = table.take(past)
     described = replace(
         whole,
-        fold=rows["past:fold"],
-        watched=whole.watched[past][:, known],
-        target=None if whole.target is None else whole.target[past],
-        own=whole.own[past][:, known],
-        groups=rows.get("past:unit"),
+        fold=table["past:fold"],
+        watched=whole.watched[:, there],
+        own=whole.own[:, there],
+        groups=table.get("past:unit"),
         n_settings=1,
     )
-    names = own.score_columns
     return Later(
         facts=replace(forward, classes={}, reason=None),
-        past=HeldOutScores(
-            facts.recipe.name,
-            own,
-            _read("past:", rows, names, described),
-            _stacked("past:trained:", rows, names),
-        ),
-        later=Validation.elsewhere(
-            _stacked("later:", table.take(after), names),
-            whole.watched[after][:, known],
-            None if whole.groups is None else whole.groups[after],
-        ),
-        past_rows=past,
-        later_rows=after,
+        task=own,
+        validation=_read("past:", table, own.score_columns, described),
+        trained=_stacked("past:trained:", table, own.score_columns),
     )

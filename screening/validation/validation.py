@@ -1,47 +1,37 @@
-"""Held-out scores of the watched classes, what a method did with them at its thresholds, and its figures.
-
-Figures are of weighted rows: weights 1 for the estimate, drawn ones for its spread.
-"""
+"""Held-out scores of the watched classes, what is chosen by them, and methods side by side on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
-from screening.cohort.cohort import labels_of
 from screening.documents.chances import likeliest
 from screening.documents.comparison import Figure
-from screening.documents.figures import Ends, Ranking
-from screening.documents.validation import Curve
-from screening.statistics.operating_point import (
-    OperatingPoint,
-    Rule,
-    choose,
-    curve,
-    overall,
-    points,
-    summary,
-)
+from screening.documents.figures import Ends
+from screening.documents.validation import Difference, Platt
+from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
 from screening.statistics.p_values import group_maxima
+from screening.statistics.paired import (
+    DRAWS,
+    auroc_difference,
+    drawn_weights,
+    false_alarms_at,
+    recall_difference,
+    specificity_difference,
+    weighted_ranking,
+    weighted_rates,
+    weighted_recalls,
+)
 from screening.statistics.performance import area
+from screening.statistics.tally import fewest_units
 from screening.statistics.threshold_search import alike
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
-
-
-class OfClass(TypedDict):
-    """What `choose` and `points` take of one watched class, by their names."""
-
-    scores: np.ndarray
-    y: np.ndarray
-    groups: np.ndarray | None
-    fold: np.ndarray
-    repeats: np.ndarray
-    alike: np.ndarray | None
+from screening.validation.task import Task
 
 
 @dataclass(frozen=True)
@@ -62,36 +52,34 @@ class Validation:
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> Validation:
         """The scores that a recipe's folds give."""
-        task, columns = study.task, study.task.watched_columns
-        decisions = held_out.decisions.astype(float)
-        mean = decisions.mean(axis=0)
-        multi = task.kind == "multi"
+        return cls.of_decisions(
+            held_out.decisions.astype(float), study.task, study.target, study.groups, held_out.class_chances,
+            fold=held_out.fold[0], n_settings=held_out.search.n_candidates, alike=alike(held_out.encoded.x),
+        )  # fmt: skip
+
+    @classmethod
+    def of_decisions(
+        cls, decisions: np.ndarray, task: Task, target: np.ndarray, groups: np.ndarray | None,
+        chances: Sequence[Platt], *,
+        fold: np.ndarray | None = None, n_settings: int = 1, alike: np.ndarray | None = None,
+    ) -> Validation:  # fmt: skip
+        """Decisions (n_repeats, n_rows, n_outputs) by machines that had not seen the rows.
+
+        `fold` is None of rows that took no part in any training.
+        """
+        columns, mean, multi = task.watched_columns, decisions.mean(axis=0), task.kind == "multi"
         return cls(
             scores=mean[:, columns],
             repeats=decisions[:, :, columns],
-            fold=held_out.fold[0],
-            watched=task.is_watched(labels_of(study.sample)),
+            fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
+            watched=target[:, None] == np.asarray(task.watched_codes),
             own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
-            predicted=likeliest(held_out.class_chances, mean) if multi else None,
-            groups=study.groups,
-            n_settings=held_out.search.n_candidates,
-            target=study.target if multi else None,
-            alike=alike(held_out.encoded.x),
+            predicted=likeliest(chances, mean) if multi else None,
+            groups=groups,
+            n_settings=n_settings,
+            target=target if multi else None,
+            alike=alike,
         )
-
-    @classmethod
-    def elsewhere(
-        cls,
-        scores: np.ndarray,
-        watched: np.ndarray,
-        groups: np.ndarray | None,
-        predicted: np.ndarray | None = None,
-        target: np.ndarray | None = None,
-    ) -> Validation:
-        """Scores of rows that took no part in training, (n_rows, n_watched), by the whole model."""
-        nothing = np.zeros(watched.shape, dtype=bool)
-        fold = np.zeros(len(scores), dtype=int)
-        return cls(scores, scores[None], fold, watched, nothing, predicted, groups, 1, target)
 
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
@@ -108,8 +96,18 @@ class Validation:
             alike=None if self.alike is None else self.alike[rows],
         )
 
-    def of_class(self, m: int) -> OfClass:
-        """The rows as one watched class has them."""
+    def watching(self, classes: list[int]) -> Validation:
+        """Some of the watched classes, by their numbers."""
+        return replace(
+            self,
+            scores=self.scores[:, classes],
+            repeats=self.repeats[:, :, classes],
+            watched=self.watched[:, classes],
+            own=self.own[:, classes],
+        )
+
+    def of_class(self, m: int) -> dict[str, Any]:
+        """What `choose` and `points` take of one watched class, by their names."""
         return {
             "scores": self.scores[:, m],
             "y": self.watched[:, m],
@@ -118,24 +116,6 @@ class Validation:
             "repeats": self.repeats[:, :, m],
             "alike": self.alike,
         }
-
-    def ranking(self, m: int, seed: int) -> Ranking:
-        """AUROC and average precision of a watched class, with intervals."""
-        return summary(
-            self.scores[:, m], self.watched[:, m], self.groups, seed=seed, n_settings=self.n_settings
-        )
-
-    def area(self, m: int) -> tuple[float, float, float]:
-        """AUROC of a watched class, with its interval."""
-        return area(self.scores[:, m], self.watched[:, m], self.groups, n_settings=self.n_settings)
-
-    def curve(self, m: int, prevalence: float, seed: int) -> Curve:
-        """What every threshold would do to a watched class."""
-        return curve(self.scores[:, m], self.watched[:, m], self.groups, seed=seed, prevalence=prevalence)
-
-    def points(self, m: int, prevalence: float, seed: int) -> list[OperatingPoint]:
-        """What the usual rules would choose for a watched class."""
-        return points(**self.of_class(m), seed=seed, prevalence=prevalence)
 
     def operating_points(self, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
         """Of every watched class the threshold by its rule."""
@@ -177,25 +157,22 @@ class Outcome:
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
+        found = self.validation
+        areas = [
+            area(own, cases, found.groups, n_settings=found.n_settings)
+            for own, cases in zip(found.scores.T, found.watched.T, strict=True)
+        ]
         return {
-            "auroc": _mean([self.validation.area(m) for m in range(len(self.points))]),
-            "sensitivity": _mean([point.sensitivity_ends for point in self.points]),
-            "specificity": _mean([point.specificity_ends for point in self.points]),
+            "auroc": Figure(**_mean_ends(areas)),
+            "sensitivity": Figure(**_mean_ends([point.sensitivity_ends for point in self.points])),
+            "specificity": Figure(**_mean_ends([point.specificity_ends for point in self.points])),
         }
 
 
-def _mean(found: Sequence[Ends]) -> Figure:
-    value, low, high = (float(each) for each in np.mean(np.array(found, float), axis=0))
-    return Figure(value=value, low=low, high=high)
-
-
-GRID = np.linspace(0.0, 1.0, 101)
-"""Sensitivities at which the mean ROC curve is kept."""
-
-BINARY = (
-    "sensitivity", "specificity", "g_mean", "min_sensitivity", "auroc", "average_precision", "specificity_at",
-    "own_g_mean",
-)  # fmt: skip
+def _mean_ends(classes: Sequence[Ends]) -> dict[str, float | None]:
+    """Means over classes of a figure and of its ends; None where one is."""
+    means = np.array(classes, float).mean(axis=0).tolist()
+    return dict(zip(("value", "low", "high"), [None if np.isnan(end) else end for end in means], strict=True))
 
 
 def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -205,96 +182,82 @@ def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) 
     the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
     holds no positive or no negative row.
     """
-    watched = outcome.validation.watched
-    w = np.ones((1, len(watched))) if weights is None else weights
-    by_class = [_one_class(outcome, positive, m, asked, w) for m, positive in enumerate(watched.T)]
-    found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in BINARY}
-    if outcome.validation.target is not None:
-        found |= _of_all_classes(outcome.validation, w)
+    held = outcome.validation
+    w = np.ones((1, len(held.fold))) if weights is None else weights
+    by_class = []
+    for m, positive in enumerate(held.watched.T):
+        sensitivity, specificity, g_mean = weighted_rates(outcome.flagged[:, m], positive, w)
+        rates = {
+            "sensitivity": sensitivity,
+            "specificity": specificity,
+            "g_mean": g_mean,
+            "min_sensitivity": np.minimum(sensitivity, specificity),
+            "own_g_mean": weighted_rates(held.own[:, m], positive, w)[2],
+        }
+        by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
+    found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
+    if held.target is not None and held.predicted is not None:
+        found |= weighted_recalls(held.target, held.predicted, w)
     return found
 
 
-def _one_class(
-    outcome: Outcome, positive: np.ndarray, m: int, asked: float, w: np.ndarray
-) -> dict[str, np.ndarray]:
-    size = np.array([w[:, side].sum(axis=1) for side in (positive, ~positive)])
-    tuned, own = (
-        np.array([w[:, side] @ flags[side, m] for side in (positive, ~positive)])
-        for flags in (outcome.flagged, outcome.validation.own)
-    )
-    sensitivity, specificity, g_mean = _g_mean(tuned, size)
-    return {
-        "sensitivity": sensitivity,
-        "specificity": specificity,
-        "g_mean": g_mean,
-        "min_sensitivity": np.minimum(sensitivity, specificity),
-        "own_g_mean": _g_mean(own, size)[2],
-    } | _ranking(outcome.validation.scores[:, m], positive, w, asked)
+def resampled(
+    methods: Sequence[Outcome], asked: float, *, seed: int = 0, draws: int = DRAWS
+) -> list[dict[str, np.ndarray]]:
+    """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
+
+    The fitted models are kept: the spread is that of new rows, not of training on another cohort.
+    """
+    held = methods[0].validation
+    parts = [
+        [measured(method, asked, weights) for method in methods]
+        for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
+    ]
+    return [
+        {name: np.concatenate([part[m][name] for part in parts]) for name in parts[0][m]}
+        for m in range(len(methods))
+    ]
 
 
-def _g_mean(flags: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rate = flags / np.where(size > 0, size, np.nan)
-    sensitivity, specificity = rate[0], 1 - rate[1]
-    return sensitivity, specificity, np.sqrt(np.maximum(sensitivity * specificity, 0.0))
+GRID = np.linspace(0.0, 1.0, 101)
+"""Sensitivities at which the mean ROC curve is kept."""
 
 
-def _steps(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted hits and alarms at or above each distinct score, highest first; (n_draws, n_distinct)."""
-    order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    w, hit = weights[:, order], positive[order]
-    return np.cumsum(w * hit, axis=1)[:, ends], np.cumsum(w * ~hit, axis=1)[:, ends]
-
-
-def _ranking(
-    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, asked: float
-) -> dict[str, np.ndarray]:
-    # scikit-learn's functions take one vector of weights; here all draws of the bootstrap go at once.
-    hits, alarms = _steps(scores, positive, weights)
-    there = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
-    n_hits, n_alarms = (np.where(there, each[:, -1], np.nan) for each in (hits, alarms))
-    gained = np.diff(hits, axis=1, prepend=0.0)
-    tied = np.diff(alarms, axis=1, prepend=0.0)
-    below = alarms[:, -1:] - alarms + tied / 2
-    at = (hits >= asked * hits[:, -1:] - 1e-9).argmax(axis=1)
-    return {
-        "auroc": (gained * below).sum(axis=1) / (n_hits * n_alarms),
-        "average_precision": (gained * hits / np.maximum(hits + alarms, 1e-12)).sum(axis=1) / n_hits,
-        "specificity_at": 1 - np.take_along_axis(alarms, at[:, None], axis=1)[:, 0] / n_alarms,
-    }
-
-
-def _of_all_classes(validation: Validation, w: np.ndarray) -> dict[str, np.ndarray]:
-    """Figures of the predicted class; `macro_g` averages sqrt(sensitivity x specificity) over classes."""
-    target, predicted = validation.target, validation.predicted
-    assert target is not None and predicted is not None
-    k = 1 + int(max(target.max(), predicted.max()))
-    cells = np.zeros((len(target), k * k))
-    cells[np.arange(len(target)), target * k + predicted] = 1.0
-    counts = (w @ cells).reshape(-1, k, k)
-    size, called = counts.sum(axis=2), counts.sum(axis=1)
-    total = size.sum(axis=1, keepdims=True)
-    right = np.diagonal(counts, axis1=1, axis2=2)
-    # A class that a draw leaves out has no recall; the mean is over those that are there.
-    recall = right / np.where(size > 0, size, np.nan)
-    specificity = 1 - (called - right) / np.maximum(total - size, 1e-12)
-    f1 = np.where(size > 0, 2 * right / np.maximum(size + called, 1e-12), np.nan)
-    return {
-        "macro_recall": np.nanmean(recall, axis=1),
-        "macro_g": np.nanmean(np.sqrt(recall * specificity), axis=1),
-        "geometric_recall": np.exp(np.nanmean(np.log(np.maximum(recall, 1e-300)), axis=1)),
-        "min_recall": np.nanmin(recall, axis=1),
-        "macro_f1": np.nanmean(f1, axis=1),
-    }
-
-
-def mean_curve(validation: Validation) -> np.ndarray:
+def mean_curve(held: Validation) -> np.ndarray:
     """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
-    curves = []
-    for scores, positive in zip(validation.scores.T, validation.watched.T, strict=True):
-        hits, alarms = _steps(scores, positive, np.ones((1, len(positive))))
-        at = np.searchsorted(hits[0], GRID * hits[0, -1] - 1e-9)
-        curve = alarms[0, at] / alarms[0, -1]
-        curve[0] = 0.0
-        curves.append(curve)
-    return np.mean(curves, axis=0)
+    pairs = zip(held.scores.T, held.watched.T, strict=True)
+    return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
+
+
+def independent_units(validation: Validation) -> int:
+    """Groups (rows, where there are none) of the class that has the fewest of them."""
+    return min(fewest_units(positive, validation.groups) for positive in validation.watched.T)
+
+
+def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
+    """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
+
+    Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
+    difference of sensitivity has no interval: both thresholds were chosen for one and the same.
+    """
+    own, others = method.validation, other.validation
+    n_settings, groups = max(own.n_settings, others.n_settings), own.groups
+    found: dict[str, list[Difference]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    for m, positive in enumerate(own.watched.T):
+        pair = own.scores[:, m], others.scores[:, m]
+        found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
+        clear, others_clear = (~each.flagged[~positive, m] for each in (method, other))
+        units = None if groups is None else groups[~positive]
+        found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
+        gap = float(method.points[m].sensitivity or 0.0) - float(other.points[m].sensitivity or 0.0)
+        found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
+    means = {name: _mean_of(classes) for name, classes in found.items()}
+    if own.target is None or own.predicted is None or others.predicted is None:
+        return means
+    right = own.predicted == own.target, others.predicted == own.target
+    return means | {"macro_recall": recall_difference(*right, own.target, groups)}
+
+
+def _mean_of(classes: Sequence[Difference]) -> Difference:
+    ends = _mean_ends([(each.difference, each.low, each.high) for each in classes])
+    return Difference(difference=ends["value"], low=ends["low"], high=ends["high"])
