@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +75,8 @@ def refuse_unfinished(left: list[str]) -> None:
 
 
 def _id(text: str) -> str:
-    name = sys.stdin.readline(LONGEST_ID).rstrip("\r\n") if text == "-" else text
+    given = sys.stdin.buffer.readline(LONGEST_ID).rstrip(b"\r\n") if text == "-" else os.fsencode(text)
+    name = options.id_from(given)
     if not name.strip():
         raise UsageError("ID: no patient is named")
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
@@ -31,6 +32,7 @@ from screening.cli.options import (
     Source,
     Table,
     Templates,
+    id_from,
     in_data,
     in_output,
     series_from,
@@ -278,7 +280,9 @@ def explain(
     from screening.storage.publishing import write_whole
 
     loaded = load_model(model) if model else None
-    found = explaining.explain(run, case, loaded, cohort and source_of(cohort, table, query))
+    found = explaining.explain(
+        run, id_from(os.fsencode(case)), loaded, cohort and source_of(cohort, table, query)
+    )
     if out is not None:
         page, one = render_case(found["run"], found["case"], templates).encode(), found["case"]
         whose = one["id"] if one.get("group") is None else one["group"]

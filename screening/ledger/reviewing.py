@@ -10,11 +10,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.documents.tables import listed, part, table, word
-from screening.errors import ModelError, UsageError, VerdictError
+from screening.documents.stored import run_in
+from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, record_verdicts, reviewable
-from screening.storage.serialization import as_stored, read_document
+from screening.storage.serialization import read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
@@ -43,23 +43,17 @@ def review(
     Raises UsageError: the run was scored without a ledger, or with another one.
     """
     reviewer = entered_by(token)
-    document = read_document(run, "run")
-    known = document.get("ledger")
-    if not isinstance(known, dict):
+    document = run_in(read_document(run, "run"))
+    known = document.ledger
+    if known is None:
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
-    if series is not None and known.get("series") != series:
-        raise UsageError(f"{run} is not of series {series} but of {known.get('series')}")
-    key, revision = known.get("key"), known.get("revision")
-    if not isinstance(key, str) or type(revision) is not int:
-        raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
+    if series is not None and known.series != series:
+        raise UsageError(f"{run} is not of series {series} but of {known.series}")
     content = _content(Path(verdicts))
-    with as_stored(Path(run) / "run.json"):
-        contract = table(table(document, "model"), "contract")
-        needed = listed(part(contract, "cohort").get("verdicts_need") or [])
-        run_id = word(document, "run_id")
-    given = _checked(content, run_id, reviewable(ledger, key), needed)
-    told = record_verdicts(ledger, key, given, reviewer)
-    return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
+    needed = document.model.stated.verdicts_need
+    given = _checked(content, document.run_id, reviewable(ledger, known.key), needed)
+    told = record_verdicts(ledger, known.key, given, reviewer)
+    return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | told
 
 
 def entered_by(token: Path | None) -> dict[str, str]:

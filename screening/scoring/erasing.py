@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
-from screening.documents.tables import table, word
+from screening.documents.stored import run_in
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger import Ledger
@@ -39,7 +39,7 @@ from screening.storage.finished import waiting_in
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
 from screening.storage.publishing import hold, publish, sweep, write_whole
-from screening.storage.serialization import as_stored, read_document, written
+from screening.storage.serialization import read_document, written
 from screening.training.revising import without_patient
 
 if TYPE_CHECKING:
@@ -226,18 +226,16 @@ class Erasure:
 
     def _run(self, report: Report, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
-        with as_stored(folder / "run.json"):
-            night = word(document, "date")
-            known = table(document, "ledger") if document.get("ledger") else {}
-            series = None if known.get("series") is None else word(known, "series")
-        if not self.whom.of_night(night, series):
+        run = run_in(document)
+        night, key = run.date, run.ledger and run.ledger.key
+        if not self.whom.of_night(night, run.ledger and run.ledger.series):
             return
         if not names_in(folder, document, name):
             return
         report.runs.append(folder)
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        mine = [one for one in listed if one.key is not None and one.key == known.get("key")]
+        mine = [one for one in listed if one.key is not None and one.key == key]
         copies = self._copies(drawn, night, mine)
         report.pages += copies
         if self.dry_run:

@@ -34,6 +34,7 @@ from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, written
 
 BATCH_ROWS = 16_384
+EARLIEST = 1900
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,6 +231,8 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    if night.year < EARLIEST:
+        raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
     # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
         raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
