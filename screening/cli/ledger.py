@@ -6,7 +6,7 @@ import datetime
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -39,7 +39,10 @@ def history(
     out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the story of the nights: workload, predictive value, misses, drift."""
+    """Tell the story of the nights: workload, predictive value, misses, drift.
+
+    Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
+    """
     from screening import ledger as books
     from screening.documents.shape import plain
     from screening.storage.publishing import write_whole
@@ -49,9 +52,15 @@ def history(
     with books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
-            from screening.page.history import render_history
+            from screening.page.history import render_histories, render_history
 
-            write_whole(out, render_history(told).encode())
+            if len(cast(list[object], told["series"])) > 1:
+                overview, pages = render_histories(told, out.stem)
+                for name, page in pages.items():
+                    write_whole(out.with_suffix("") / name, page.encode())
+                write_whole(out, overview.encode())
+            else:
+                write_whole(out, render_history(told).encode())
         compared = None if beside is None or series is None else books.compare_nights(book, series, beside)
     answer = told if as_json else _lines(told)
     if compared is not None:

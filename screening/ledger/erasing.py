@@ -206,12 +206,10 @@ def _changes(connection: sa.Connection, taking: _Taking) -> Iterator[tuple[int, 
         sa.select(PARTS, first.c.facts.label("stated"))
         .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
         .where(PARTS.c.names != "[]")
-        .order_by(PARTS.c.entry, PARTS.c.part)
-        .execution_options(yield_per=100)
     )
     # What still lies somewhere must be found by the next attempt.
     kept = {one.entry for one in register.standing(connection) if one.what == "case"}
-    for row in connection.execute(chosen):
+    for row in trail.paged(connection, chosen):
         if row.entry in kept:
             continue
         # What cannot speak of the patient is left unread: years of nights are much to read.

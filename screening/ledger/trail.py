@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -130,25 +130,27 @@ def part_in(row: Any) -> Part:
 
 def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
     """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
-    chosen = (
-        sa.select(TRAIL, PARTS)
-        .outerjoin(PARTS, PARTS.c.entry == TRAIL.c.number)
-        .where(*which)
-        .order_by(TRAIL.c.number, PARTS.c.part)
-        .execution_options(yield_per=100)
-    )
-    for _, rows in groupby(connection.execute(chosen), key=lambda row: row.number):
-        first = next(rows)
-        parts = (part_in(row) for row in _with(first, rows) if row.what is not None)
-        yield Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
+    numbers = list(connection.scalars(sa.select(TRAIL.c.number).where(*which).order_by(TRAIL.c.number)))
+    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
+    for some in portions(numbers):
+        rows = paged(connection, joined.where(PARTS.c.entry.in_(some)))
+        for _, mine in groupby(rows, key=lambda row: row.number):
+            yield _entry(mine)
 
 
-Each = TypeVar("Each")
+def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
+    first = next(rows)
+    parts = map(part_in, chain([first], rows))
+    return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
 
 
-def _with(first: Each, rest: Iterable[Each]) -> Iterator[Each]:
-    yield first
-    yield from rest
+def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+    """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
+    place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
+    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(AT_ONCE // 5)
+    while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
+        yield from rows
+        after = (rows[-1].entry, rows[-1].part)
 
 
 def facts_of(connection: sa.Connection, *kinds: str) -> Iterator[dict[str, Any]]:
@@ -184,6 +186,8 @@ def plain(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return text
 
+
+Each = TypeVar("Each")
 
 AT_ONCE = 500
 """Names given in one statement: more are too many for some databases."""
