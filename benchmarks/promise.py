@@ -46,7 +46,7 @@ from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
 from screening.validation.folds import Study, planned
 from screening.validation.held_out import HeldOut, Resources, blended, held_out_by
-from screening.validation.judge import check_model, check_promise
+from screening.validation.judge import HeldOutScores, chosen
 from screening.validation.task import ask
 from screening.validation.validation import Validation
 
@@ -156,13 +156,10 @@ class Trained:
 
     def checked(self) -> tuple[Validation, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
-        validation = self.validation()
-        point = validation.operating_point(0, self.rule, self.seed)
-        task, rows = self.study.task, self.held_out.encoder.transform(self.study.sample)
-        check_promise(task, [point])
-        own = self.held_out.ensemble.decisions(rows)
-        check_model(self.held_out.recipe.name, task, [point], validation, own)
-        return validation, point
+        validation, task = self.validation(), self.study.task
+        own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.study.sample))
+        held = HeldOutScores(self.held_out.recipe.name, task, validation, own[:, task.watched_columns])
+        return validation, chosen(held, 0, self.rule, self.seed)
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""

@@ -13,7 +13,7 @@ from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import oriented_decisions
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
-from screening.validation.judge import check_model, refuse_too_few
+from screening.validation.judge import HeldOutScores, check_model, refuse_too_few
 from screening.validation.search import APART, CONSTANT, choose_setting
 from screening.validation.task import Task
 from screening.validation.validation import Validation
@@ -107,7 +107,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tm
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
         rule = Rule("min_sensitivity", sensitivity, confidence)
-        refuse_too_few(BINARY_TASK, np.arange(400)[:, None] < cases, [rule])
+        refuse_too_few("yes", cases, rule)
 
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
@@ -176,11 +176,14 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     validation = Validation(scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1)
     point = choose(scores, target == 1, Rule("min_sensitivity", 0.9), fold=fold)
 
-    check_model("svm", BINARY_TASK, [point], validation, scores[:, None])
+    def check(trained):
+        check_model(HeldOutScores("svm", BINARY_TASK, validation, trained), 0, point)
+
+    check(scores[:, None])
     with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):
-        check_model("svm", BINARY_TASK, [point], validation, scores[:, None] - 100.0)
+        check(scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
-        check_model("svm", BINARY_TASK, [point], validation, np.full((len(scores), 1), 5.0))
+        check(np.full((len(scores), 1), 5.0))
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.cohort.ids import row_number_ids
+from screening.cohort.label_slips import alike
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
-from screening.training.planning import alike
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 

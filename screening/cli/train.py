@@ -384,7 +384,8 @@ def approve(
 ) -> None:
     """Make a draft of MODEL an approved one; its pages say by whom, when and why.
 
-    Another threshold or another training makes it a draft again.
+    Another threshold or another training makes it a draft again. Where a series runs on MODEL already, give
+    --ledger and --series, or its next night is refused for being of another model.
     """
     signer = options.signer_from(sign)
 

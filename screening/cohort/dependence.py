@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
@@ -30,6 +31,7 @@ from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
 from screening.documents.reason import Reason
 from screening.errors import UsageError
+from screening.sources.number_formats import fast_numbers
 from screening.sources.readers import Source
 
 CODE = "rows_of_one_patient"
@@ -47,6 +49,8 @@ FINE, MOST_FINE = 0.05, 12
 # So many columns in which chance lets two rows agree tell whether they are of one patient.
 MANY = 8
 LONGEST_CODE = 24
+# Of more columns with values every second or third says as well which rows are alike.
+MOST_VALUES = 1_000
 # Whose ids repeat by their nature.
 NOT_PEOPLE = re.compile(
     r"ward|hosp|cent(er|re)|site|clinic|station|dep|doctor|phys|nurse|unit|room|bed|user|study|trial|device",
@@ -138,36 +142,43 @@ def reasons(found: list[Sign]) -> list[Reason]:
 
 def head_of(source: Source) -> pd.DataFrame:
     """The first rows of a table as they stand: numbers as float64, else text with None where blank."""
-    parts, rows = [], 0
+    parts: dict[str, list[pa.Array]] = {}
+    rows = 0
     for file in source.files:
         # The first column has no name where an index was saved with the table.
         columns = [name for place, name in enumerate(file.header) if name or not place]
         for block in file.blocks(columns, MOST_ROWS):
-            parts.append(
-                pd.DataFrame({name: _cells(block.columns[name], file.decimal(name)) for name in columns})
-            )
+            for name in columns:
+                parts.setdefault(name, []).append(_words(block.columns[name], file.decimal(name)))
             rows += block.n_rows
             if rows >= MOST_ROWS:
                 break
         if rows >= MOST_ROWS:
             break
-    frame = pd.concat(parts, ignore_index=True).head(MOST_ROWS) if parts else pd.DataFrame()
-    return frame.apply(_as_numbers)
+    cells = {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
+    return pd.DataFrame(cells)
 
 
-def _cells(cells: pa.Array, decimal: str) -> list[str | None]:
+def _words(cells: pa.Array, decimal: str) -> pa.Array:
+    """Texts with a decimal point, null where blank."""
     words = texts(plain(cells))
     if words is None:
-        return [None] * len(cells)
-    found = (text.strip() if text else None for text in words.to_pylist())
-    return [text.replace(decimal, ".") if text and decimal != "." else text or None for text in found]
+        return pa.nulls(len(cells), pa.string())
+    words = pc.utf8_trim_whitespace(words.cast(pa.string()))
+    words = pc.replace_substring(words, decimal, ".") if decimal != "." else words
+    return pc.if_else(pc.equal(words, ""), None, words)
 
 
-def _as_numbers(cells: pd.Series) -> pd.Series:
+def _as_numbers(words: pa.Array) -> np.ndarray:
     """A column as numbers where nearly all its cells are; zeros that lead are a name's."""
-    numbers = pd.to_numeric(cells, errors="coerce")
-    led = cells.str.fullmatch(r"0\d+", na=False).any() if cells.notna().any() else False
-    return numbers.astype(float) if not led and numbers.notna().sum() >= 0.9 * cells.notna().sum() else cells
+    led = pc.any(pc.match_substring_regex(words, r"^0[0-9]+$")).as_py()
+    numbers = None if led else fast_numbers(words, ".")
+    if numbers is None:
+        cells = np.array(words.to_pylist(), dtype=object)
+        numbers = pd.to_numeric(cells, errors="coerce").astype(float)
+        if led or np.isfinite(numbers).sum() < 0.9 * (len(words) - words.null_count):
+            return cells
+    return numbers
 
 
 def signs(frame: pd.DataFrame) -> list[Sign]:
@@ -200,6 +211,9 @@ class _Table:
             for name, codes in self.codes.items()
             if not names_somebody(name) and codes.max() and not self.names_rows(name)
         }
+        self.values = dict(
+            itertools.islice(self.values.items(), 0, None, 1 + len(self.values) // MOST_VALUES)
+        )
         self.chance = {name: _pairs(codes) / _pairs(0 * codes) for name, codes in self.values.items()}
         self.unsorted = [n for n, codes in self.values.items() if not _sorted(codes, self.chance[n])]
         self.n_rows = min(len(frame), AMONG)

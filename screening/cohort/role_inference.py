@@ -148,14 +148,14 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
     named = [given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates]
     first = source.files[0]
     for file in source.files:
-        absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in file.header]
+        present = {*file.header}
+        absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in present]
         faults += [
             f"{file.name}: missing column '{name}'"
             f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
             for name in absent
         ]
-        missing = [name for name in first.header if name not in file.header]
-        more = [name for name in file.header if name not in first.header]
+        missing, more = {*first.header} - present, present - {*first.header}
         if missing or more:
             faults.append(
                 f"{file.name}: other columns than {first.name} ({len(missing)} missing, {len(more)} more); "
@@ -192,7 +192,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool, codes: bool) -> s
         return "dates (make an age or duration of them, or name one as time in a contract)"
     if summary.constant and summary.present == summary.rows:
         return "one value only"
-    distinct = len(summary.texts)
+    distinct = summary.n_texts
     if codes:
         return None
     if _mostly_numbers(summary):
@@ -230,10 +230,10 @@ def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
     if summary.unreadable or summary.dates or summary.censored or names_people(name):
         return False
-    few = not summary.many_texts and 2 < len(summary.texts) <= summary.present / ROWS_OF_CODE
+    few = not summary.many_texts and 2 < summary.n_texts <= summary.present / ROWS_OF_CODE
     lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
     if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
-        seldom_twice = len(summary.texts) > summary.present / 2
+        seldom_twice = summary.n_texts > summary.present / 2
         return (few or not names_rows(name)) and not seldom_twice and not _measured(summary.odd_texts)
     *_, last = [word for word in words_of(name) if not word.isdigit()] or [""]
     return few and summary.whole and (names_rows(name) or last in CODED)
@@ -247,7 +247,7 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     if not meant or summary.zero_led:
         return False
     share = meant / (meant + summary.odd)
-    return share >= 0.9 or (share >= 0.5 and len(summary.texts) > 30)
+    return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
 
 
 def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, object]:
@@ -259,7 +259,7 @@ def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, ob
         return {"type": "boolean", "missing": "no"}
     absent = sorted(summary.missing_codes)
     # Without a review, 0 and 1 stay numbers: a later 2 must not stop a night's run.
-    reviewed_flag = starter and summary.texts <= {"0", "1"}
+    reviewed_flag = starter and summary.n_texts <= 2 and summary.texts <= {"0", "1"}
     if summary.boolean_words and (not numeric or reviewed_flag) and not summary.constant:
         return {"type": "boolean", **feature}
     if numeric:
@@ -271,14 +271,14 @@ def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, ob
             feature.update({"missing_values": not_known} if not_known else {})
             feature.update({"censored": "limit"} if summary.censored else {})
         return feature
-    absent = [text for text in absent if text.lower() in NO_ANSWER and summary.texts != {text}]
+    absent = [text for text in absent if text.lower() in NO_ANSWER and summary.n_texts > 1]
     if starter and absent:
         feature["missing_values"] = absent
         if truths(text.lower() for text in summary.texts - set(absent)):
             return {"type": "boolean", **feature}
     feature.update(type="category", missing="category" if often_missing else "impute")
     # Of many codes the next table has some that this one lacks, which is no fault of it.
-    if starter and len(summary.texts) <= MANY_VALUES:
+    if starter and summary.n_texts <= MANY_VALUES:
         feature["categories"] = sorted(summary.texts - set(absent))
     return feature
 

@@ -97,7 +97,7 @@ def guessed_roles(
             "id"
             if _all_differ(source, name)
             else "group"
-            if names_people(name) and len(summary.texts) >= fewest
+            if names_people(name) and summary.n_texts >= fewest
             else None
         )
         if role and not getattr(given, role) and not found.get(role):
@@ -133,7 +133,7 @@ def _time(dated: dict[str, str]) -> str | None:
 
 
 def _few(summary: ColumnSummary) -> bool:
-    return (2 <= len(summary.texts) <= MOST_CLASSES or summary.ticked) and not summary.unreadable
+    return (2 <= summary.n_texts <= MOST_CLASSES or summary.ticked) and not summary.unreadable
 
 
 def _dated(summary: ColumnSummary) -> bool:

@@ -42,7 +42,8 @@ class ColumnSummary:
     """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
 
     def __init__(self) -> None:
-        self.rows = self.present = self.numbers = self.zero_led = self.dates = 0
+        self.rows = self.present = self.numbers = self.dates = 0
+        self.zero_led = False  # digits behind a zero, as codes are written
         self.missing_codes: dict[str, int] = {}
         self.censored = 0
         self.misprinted = 0  # numbers with a comma or point in the wrong place
@@ -54,7 +55,7 @@ class ColumnSummary:
         self.clocked = False  # times of day or durations
         self.whole = True
         self.low, self.high = np.inf, -np.inf
-        self.texts: set[str] = set()
+        self._texts = pa.array([], pa.string())
         self._sample = SampledValues(MOST_SAMPLED)
 
     @property
@@ -69,21 +70,31 @@ class ColumnSummary:
         return said / self.rows if self.rows else 0.0
 
     @property
+    def texts(self) -> set[str]:
+        """The distinct texts, of many of them some."""
+        return {*self._texts.to_pylist()}
+
+    @property
+    def n_texts(self) -> int:
+        return len(self._texts)
+
+    @property
     def many_texts(self) -> bool:
-        return len(self.texts) > MOST_TEXTS
+        return self.n_texts > MOST_TEXTS
 
     @property
     def constant(self) -> bool:
-        return len(self.texts) <= 1 if not self.native else self.low == self.high
+        return self.n_texts <= 1 if not self.native else self.low == self.high
 
     @property
     def boolean_words(self) -> bool:
-        return self.native_boolean or truths(text.lower() for text in self.texts)
+        return self.native_boolean or truths(text.as_py().lower() for text in self._texts)
 
     @property
     def ticked(self) -> bool:
         """Whether cells hold a tick or nothing."""
-        return 0 < self.present < self.rows and {text.lower() for text in self.texts} <= MARKS
+        few = 0 < self.present < self.rows and self.n_texts <= 2 * len(MARKS)
+        return few and {text.lower() for text in self.texts} <= MARKS
 
     def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
         """Percentiles of the sampled numbers but far codes, None if there are none."""
@@ -127,8 +138,9 @@ class ColumnSummary:
             native = floats(cells)
             self.present += int(np.count_nonzero(~np.isnan(native)))
             self._add_numbers(native)
-            if not self.many_texts:
-                self._add_texts(texts(cells))
+            words = None if self.many_texts else texts(cells)
+            if words is not None:
+                self._add_texts(pc.unique(words.drop_null()))
             return
         if pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
@@ -145,18 +157,21 @@ class ColumnSummary:
         bare = trimmed(words)
         given = bare.filter(pc.fill_null(pc.not_equal(bare, ""), False))
         self.present += len(given)
-        if not self.many_texts:
-            self._add_texts(given)
-        dates = given.filter(pc.match_substring_regex(given, DATE))
-        self.dates += len(dates)
-        if len(dates):
-            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
-            self.day_or_month_first = self.day_or_month_first or _matches(dates, OTHER) > 0
-        self.zero_led += _matches(given, LEADING_ZERO)
+        distinct = pc.unique(given)
+        self._add_texts(distinct)
+        self.zero_led = self.zero_led or _any_like(distinct, LEADING_ZERO)
         values = fast_numbers(given, decimal)
         if values is None:
+            self._add_dates(given)
             values = self._mixed(given, decimal)
         self._add_numbers(values)
+
+    def _add_dates(self, given: pa.Array) -> None:
+        dates = given.filter(pc.match_substring_regex(given, DATE))
+        if len(dates):
+            self.dates += len(dates)
+            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+            self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
 
     def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
         counted = given.value_counts()
@@ -189,10 +204,11 @@ class ColumnSummary:
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         self._sample.add(values)
 
-    def _add_texts(self, given: pa.Array | None) -> None:
-        if given is not None:
-            self.texts.update(pc.unique(given.drop_null()).slice(0, MOST_TEXTS + 1).to_pylist())
+    def _add_texts(self, distinct: pa.Array) -> None:
+        if not self.many_texts:
+            some = distinct.slice(0, MOST_TEXTS + 1).cast(pa.string())
+            self._texts = pc.unique(pa.concat_arrays([self._texts, some]))
 
 
-def _matches(given: pa.Array, pattern: str) -> int:
-    return int(pc.sum(pc.match_substring_regex(given, pattern)).as_py() or 0)
+def _any_like(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

@@ -129,7 +129,8 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
     """Refuse a table that lacks columns, naming all of them (CohortError)."""
     faults = []
     for file in source.files:
-        absent = [name for name in columns if name not in file.header]
+        present = {*file.header}
+        absent = [name for name in columns if name not in present]
         if absent:
             shown = ", ".join(f"'{name}'" for name in absent)
             faults.append(

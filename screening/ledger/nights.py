@@ -140,8 +140,8 @@ def reserve(ledger: Ledger, night: NightCases) -> None:
 
 
 OTHER_MODEL = (
-    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` "
-    "with --ledger records a change of threshold, --force scores this one night with it"
+    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
+    "`screen approve` with --ledger record what they change, --force scores this one night with it"
 )
 
 

@@ -117,7 +117,8 @@ def csv_blocks(
 
     Raises CohortError: a row cannot be read; those before it were given.
     """
-    places = {column: str(form.header.index(column)) for column in wanted}
+    at = {column: str(place) for place, column in enumerate(form.header)}
+    places = {column: at[column] for column in wanted}
     first, broken = 1, form.broken
     try:
         with _opened_rows(path, form, span) as stream:

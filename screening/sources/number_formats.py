@@ -66,10 +66,14 @@ def trimmed(cells: pa.Array) -> pa.Array:
 
 def truths(words: Iterable[str]) -> bool:
     """Whether these texts, in small letters, are yes and no of one language."""
-    found = frozenset(words)
+    found = set()
+    for word in words:
+        if word not in TRUE and word not in FALSE:
+            return False
+        found.add(word)
     letters = {word for word in found if len(word) == 1 or word in ("1.0", "0.0")}
     one_pair = any(letters <= pair for pair in LETTERS)
-    return found <= TRUE | FALSE and bool(found & TRUE) and bool(found & FALSE) and one_pair
+    return bool(found & TRUE) and bool(found & FALSE) and one_pair
 
 
 def decimal_marks(rows: list[list[str]], header: list[str], delimiter: str) -> tuple[str, dict[str, str]]:

@@ -151,15 +151,15 @@ def header_faults(part: Part) -> list[str]:
     named = [name for name in part.header if name]
     if not named:
         return [f"{part.name}: no column has a name; add a header row"]
-    faults = []
-    for name in dict.fromkeys(named):
-        places = [str(place) for place, other in enumerate(part.header, start=1) if other == name]
-        if len(places) > 1:
-            faults.append(
-                f"{part.name}: column name '{name}' occurs {len(places)} times "
-                f"(columns {', '.join(places)}); rename or remove all but one"
-            )
-    return faults
+    places: dict[str, list[str]] = {name: [] for name in named}
+    for place, name in enumerate(part.header, start=1):
+        places.get(name, []).append(str(place))
+    return [
+        f"{part.name}: column name '{name}' occurs {len(several)} times "
+        f"(columns {', '.join(several)}); rename or remove all but one"
+        for name, several in places.items()
+        if len(several) > 1
+    ]
 
 
 def refuse_many(count: int, source: object) -> None:

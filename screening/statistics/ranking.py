@@ -17,6 +17,32 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     return float(share.mean()) if 0 < len(share) < len(scores) else np.nan
 
 
+def auroc_either_way(values: np.ndarray, positive: np.ndarray) -> float:
+    """AUROC of values whichever way they point; one half where a class is missing or all are alike."""
+    if positive.all() or not positive.any() or np.ptp(values) == 0:
+        return 0.5
+    area = auroc(values, positive)
+    return max(area, 1 - area)
+
+
+def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
+    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
+
+    Its own rows would make any category of many levels rank well. `level` (n_rows,) are numbers from 0.
+    """
+    if positive.all() or not positive.any():
+        return 0.5
+    half = np.random.default_rng(0).permutation(len(level)) % 2
+    ranked = np.empty(len(level))
+    for mine in (0, 1):
+        theirs = half != mine
+        cases, rows = (
+            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
+        )
+        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
+    return auroc(ranked, positive)
+
+
 def _beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
     """The share of the rows of the other side that each row of a side lies above, ties counting half."""
     across = np.sort(scores[~side])

@@ -13,7 +13,7 @@ from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
 from screening.sources.columns import absent, coded
-from screening.statistics.ranking import auroc
+from screening.statistics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
 from screening.validation.task import Task
@@ -50,7 +50,7 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
             found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
     for name in cohort.contract.features:
         gone = absent(cohort.values[name]).astype(float)
-        best = max((_either_way(gone, positive) for positive in watched.T), default=0.5)
+        best = max((auroc_either_way(gone, positive) for positive in watched.T), default=0.5)
         if best >= MISSING_TELLS:
             words = (
                 f"{name}: missingness alone predicts the outcome (AUROC {best:.2f}): "
@@ -64,38 +64,9 @@ def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
     values = cohort.values[name]
     if cohort.contract.features[name].type == "category":
-        return _of_levels(values, positive)
+        return auroc_of_levels(coded(values)[1], positive)
     gone = absent(values)
-    return _either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
-
-
-def _of_levels(values: np.ndarray, positive: np.ndarray) -> float:
-    """How well a category ranks alone: each half of the rows by the shares of cases in the other half.
-
-    Its own rows would make any category of many levels rank well.
-
-    `values`, shape (n_rows,): texts, None where missing, which counts as a level. `positive`, shape
-    (n_rows,).
-    """
-    if positive.all() or not positive.any():
-        return 0.5
-    level = coded(values)[1]
-    half = np.random.default_rng(0).permutation(len(values)) % 2
-    ranked = np.empty(len(values))
-    for mine in (0, 1):
-        theirs = half != mine
-        cases, rows = (
-            np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
-        )
-        ranked[~theirs] = ((cases + positive.mean()) / (rows + 1))[level[~theirs]]
-    return auroc(ranked, positive)
-
-
-def _either_way(values: np.ndarray, positive: np.ndarray) -> float:
-    if positive.all() or not positive.any() or np.ptp(values) == 0:
-        return 0.5
-    area = auroc(values, positive)
-    return max(area, 1 - area)
+    return auroc_either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
 
 
 def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import reasons
@@ -152,9 +153,9 @@ def train(
     plan = partial(laid, recipe=recipe, rule=rule, params=params or {}, search=search, seed=seed)
     study = plan(cohort, folds=folds, repeats=repeats, max_rows=max_rows, independent=independent)
     sample, task = study.sample, study.task
-    n_watched = len(task.watched)
     if not lesions:  # of which there may be more than rows of voxels tell
-        refuse_too_few(task, task.is_watched(labels_of(sample)), [study.rule] * n_watched)
+        for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
+            refuse_too_few(name, int(n_cases), study.rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
     resources = Resources(jobs, memory, progress, cluster, kept)
 
@@ -164,9 +165,8 @@ def train(
 
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=resources)
-    chosen = by_lesions(study, held_out) if lesions else None
-    rule = chosen.rule if chosen else study.rule
-    validation = Validation.of(chosen.held_out if chosen else held_out, study)
+    rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+    validation = Validation.of(scored, study)
     if not lesions:  # whose scores are of maps
         found = [*named_after(sample, task), *too_good(study, validation)]
         study = replace(
@@ -194,11 +194,11 @@ def train(
         beside=compared,
         later=past_and_later(study, past_alone) if dated else None,
     )
-    judgement = judge(scores, [rule] * n_watched, seed)
+    judgement = judge(scores, [rule] * len(task.watched), seed)
     document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
-    if chosen:
+    if of_lesions:
         (point,) = document.operating_points
-        document = replace(document, operating_points=[replace(point, lesions=chosen.facts)])
+        document = replace(document, operating_points=[replace(point, lesions=of_lesions)])
     attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
     return Model(
         document=plain(replace(document, attention=attention)),
@@ -305,16 +305,11 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
 
     `cut`: first day of what came after, YYYY-MM-DD.
     """
-    days = np.asarray(cohort.time).astype("datetime64[D]")
-    known = ~np.isnat(days)
-    first = days.copy()
-    if groups is not None:
-        place = np.unique(groups, return_inverse=True)[1].ravel()
-        first_of = np.full(place.max() + 1, np.datetime64("9999-12-31"))
-        np.minimum.at(first_of, place[known], days[known])
-        first = first_of[place]
+    days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
+    known = days.notna().to_numpy()
     if not known.any():
         raise UsageError("no row has a date")
+    first = (days if groups is None else days.groupby(groups).transform("min")).to_numpy("datetime64[D]")
     cut = np.sort(first[known])[min(int(PAST_SHARE * known.sum()), known.sum() - 1)]
     after = known & (first >= cut)
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
@@ -363,15 +358,6 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
     return Later(facts, own, validation, decisions[:, own.watched_columns])
 
 
-@dataclass(frozen=True)
-class ByLesions:
-    """What was chosen by lesions."""
-
-    rule: Rule  # The threshold, as a rule.
-    facts: LesionFacts
-    held_out: HeldOut  # With the maps' scores in the place of decisions.
-
-
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
     """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
     if cohort.coordinates is None or cohort.group is None:
@@ -382,8 +368,10 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
         raise UsageError("--lesions deals the folds once; leave --repeats out")
 
 
-def by_lesions(study: Study, held_out: HeldOut) -> ByLesions:
+def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
     """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
+
+    Gives the threshold as a rule, and the maps' scores in the place of decisions.
 
     Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
     the fold that the patient was held out in.
@@ -410,8 +398,5 @@ def by_lesions(study: Study, held_out: HeldOut) -> ByLesions:
         scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
     order = np.argsort(cohort.rows)
     place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    return ByLesions(
-        rule=Rule("threshold", threshold, prevalence=study.rule.prevalence),
-        facts=facts,
-        held_out=replace(held_out, decisions=scores[place][None, :, None]),
-    )
+    rule = Rule("threshold", threshold, prevalence=study.rule.prevalence)
+    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

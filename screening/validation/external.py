@@ -224,7 +224,8 @@ def _scores(
     """What the model is judged by here: its own thresholds and chances, tried on these rows."""
     facts = model.facts
     thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    chances = [*(facts.validation.class_chances or {}).values()]
+    by_class = facts.validation.class_chances or {}
+    chances = [by_class[name] for name in facts.task.classes if name in by_class]
     validation = Validation.of_decisions(decisions[None], task, target, rows.group, chances)
     shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
     return HeldOutScores(
@@ -293,7 +294,7 @@ def _local(
         rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
     elif rule.name == "threshold":
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
-    return chosen(held.watching(promise.label), [rule], seed)[0]
+    return chosen(held, held.task.watched.index(promise.label), rule, seed)
 
 
 def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:

@@ -32,7 +32,6 @@ from screening.statistics.operating_point import points as points_of
 from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
-from screening.statistics.threshold_search import pick
 from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation, differences, measured
@@ -84,12 +83,6 @@ class HeldOutScores:
     later: Later | Forward | None = None
     fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
 
-    def watching(self, name: str) -> HeldOutScores:
-        """The same of one watched class."""
-        m = [self.task.watched.index(name)]
-        task, validation = replace(self.task, watched=(name,)), self.validation.watching(m)
-        return replace(self, task=task, validation=validation)
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -120,7 +113,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     """
     task, validation, groups = held.task, held.validation, held.validation.groups
     if held.fixed is None:
-        points = chosen(held, rules, seed)
+        points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
         points = [
             _point_seen(held, m, threshold, rule)
@@ -172,18 +165,27 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def chosen(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
-    """The threshold of each watched class by its rule.
+def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
+    """The threshold of a watched class, by its number, that a rule chooses.
 
-    UsageError where only flagging every row could keep a rule, RecipeError where the machines do not do on
+    UsageError where only flagging every row could keep the rule, RecipeError where the machines do not do on
     their own rows what they promise.
     """
-    refuse_too_few(held.task, held.validation.watched, rules)
-    points = held.validation.operating_points(rules, seed)
-    check_promise(held.task, points)
+    name = held.task.watched[m]
+    refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
+    point = held.validation.operating_point(m, rule, seed)
+    if point.threshold <= FLAG_EVERYTHING and rule.name == "min_sensitivity":
+        asked = rule.value or 0.0
+        if rule.confidence is not None or point.n_positive < _needed(rule):
+            raise UsageError(_too_few(name, point.n_positive, rule))
+        raise UsageError(
+            f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as most "
+            "others, and no threshold parts them. Add a column that tells them apart, ask for less with "
+            "--min-sensitivity, or take another rule such as --g-mean"
+        )
     if held.trained is not None:
-        check_model(held.recipe, held.task, points, held.validation, held.trained)
-    return points
+        check_model(held, m, point)
+    return point
 
 
 def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
@@ -304,88 +306,57 @@ REMEDY = (
 )
 
 
-def refuse_too_few(task: Task, watched: np.ndarray, rules: Sequence[Rule]) -> None:
-    """Refuse a sensitivity that no method could promise from so few cases, before any is trained.
-
-    `watched` (n_rows, n_watched) says of which class the rows to train on are cases; the UsageError names the
-    class, its cases and how many the rule needs.
-    """
-    for name, positive, rule in zip(task.watched, watched.T, rules, strict=True):
-        if rule.name != "min_sensitivity":
-            continue
-        m, n = int(positive.sum()), int((~positive).sum())
-        # The best there could be: beside flagging everything, all cases and nobody else.
-        if pick(rule, np.array([m, m]), np.array([n, 0]), design=1.0) == 0:
-            raise UsageError(_too_few(name, m, rule))
-
-
-def check_promise(task: Task, points: Sequence[OperatingPoint]) -> None:
-    """Refuse a rule that only flagging every row can keep.
+def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
+    """Refuse a sensitivity that no method could promise from so few cases of a class.
 
     The UsageError names the class, its cases and how many the rule needs.
     """
-    for name, point in zip(task.watched, points, strict=True):
-        if point.threshold > FLAG_EVERYTHING or point.rule.name != "min_sensitivity":
-            continue
-        asked, m = point.rule.value or 0.0, point.n_positive
-        if point.rule.confidence is None and asked <= _most(m, point.rule):
-            raise UsageError(
-                f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as "
-                "most others, and no threshold parts them. Add a column that tells them apart, ask for less "
-                "with --min-sensitivity, or take another rule such as --g-mean"
-            )
-        raise UsageError(_too_few(name, m, point.rule))
+    if rule.name == "min_sensitivity" and n_cases < _needed(rule):
+        raise UsageError(_too_few(name, n_cases, rule))
 
 
 def _too_few(name: str, m: int, rule: Rule) -> str:
-    asked = rule.value or 0.0
-    sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+    sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
+    # What a threshold at the lowest of so many cases promises.
+    most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
     return (
-        f"{m} case(s) of {name} are too few to promise sensitivity {asked:g}{sure}: every row would be "
-        f"flagged. At least {_needed(rule)} cases are needed; or ask for less: --min-sensitivity "
-        f"{np.floor(100 * _most(m, rule)) / 100:g}, or another rule such as --max-flag-rate 0.1"
+        f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
+        f"flagged. Bring {'more' if np.isinf(needed) else int(needed)} cases or more, or ask for less: "
+        f"--min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
     )
 
 
-def _most(m: int, rule: Rule) -> float:
-    """The sensitivity that a threshold at the lowest of m cases promises."""
-    return 1 - 1 / (m + 1) if rule.confidence is None else float((1 - rule.confidence) ** (1 / m))
-
-
-def _needed(rule: Rule) -> str:
+def _needed(rule: Rule) -> float:
     """How many cases promise what is asked with a threshold at the lowest."""
     asked = rule.value or 0.0
     if asked >= 1:
-        return "more"
+        return np.inf
     cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
-    return str(int(np.ceil(cases - 1e-9)))
+    return float(np.ceil(cases - 1e-9))
 
 
-def check_model(
-    recipe: str, task: Task, points: Sequence[OperatingPoint], validation: Validation, own: np.ndarray
-) -> None:
+def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
 
-    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged. `own`
-    (n_rows, n_watched) are scores of the training rows by the model as it will be stored.
+    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged.
     """
-    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
-        scores, positive = own[:, m], validation.watched[:, m]
-        which = f" of {name}" if task.kind == "multi" else ""
-        for words, values in (("", scores), (" on held-out rows", validation.scores[:, m])):
-            if not np.isfinite(values).all():
-                raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
-            if np.ptp(values) <= ROUNDING * np.abs(values).max():
-                raise RecipeError(
-                    f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
-                )
-        if apart(validation.repeats[0, ~positive, m], validation.fold[~positive]) > FARTHEST_APART:
-            raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
-        found = float(np.mean(scores[positive] >= point.threshold))
-        promised = point.sensitivity or 0.0
-        error = np.sqrt(promised * (1 - promised) / positive.sum())
-        if found < promised - max(ERRORS_SHORT * error, SHORT):
+    assert held.trained is not None
+    rows, recipe = held.validation, held.recipe
+    scores, positive = held.trained[:, m], rows.watched[:, m]
+    which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
+    for words, values in (("", scores), (" on held-out rows", rows.scores[:, m])):
+        if not np.isfinite(values).all():
+            raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
+        if np.ptp(values) <= ROUNDING * np.abs(values).max():
             raise RecipeError(
-                f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
-                f"{found:.0%} of its own training cases; {REMEDY}"
+                f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
             )
+    if apart(rows.repeats[0, ~positive, m], rows.fold[~positive]) > FARTHEST_APART:
+        raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
+    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity or 0.0
+    error = np.sqrt(promised * (1 - promised) / positive.sum())
+    if found < promised - max(ERRORS_SHORT * error, SHORT):
+        raise RecipeError(
+            f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
+            f"{found:.0%} of its own training cases; {REMEDY}"
+        )

@@ -96,16 +96,6 @@ class Validation:
             alike=None if self.alike is None else self.alike[rows],
         )
 
-    def watching(self, classes: list[int]) -> Validation:
-        """Some of the watched classes, by their numbers."""
-        return replace(
-            self,
-            scores=self.scores[:, classes],
-            repeats=self.repeats[:, :, classes],
-            watched=self.watched[:, classes],
-            own=self.own[:, classes],
-        )
-
     def of_class(self, m: int) -> dict[str, Any]:
         """What `choose` and `points` take of one watched class, by their names."""
         return {
