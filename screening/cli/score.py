@@ -360,8 +360,10 @@ def export(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    place, handed_out = str(out), {"ledger": plain(flagged.run)["ledger"]} if out else {}
-    _hand_out(ledger, handed_out, "export", *([out] if out else []), content=b"")
+    place, known = str(out), flagged.run.ledger
+    shown = {"ledger": known and plain(known)}
+    if out is not None:
+        _hand_out(ledger, shown, "export", out, content=b"")
     if to is Form.table:
         from screening.scoring.exports.database import write_table
 
@@ -393,7 +395,7 @@ def export(
         }
         write_whole(Path(place), forms[to]())
     if ledger and out:
-        _hand_out(ledger, handed_out, "export", out)
+        _hand_out(ledger, shown, "export", out)
     told = {
         "run_id": flagged.run.run_id,
         "rows": len(flagged.rows),
