@@ -360,8 +360,8 @@ def export(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    place, known = str(out), flagged.run.ledger
-    shown = {"ledger": known and plain(known)}
+    place, facts = str(out), flagged.run.ledger
+    shown = {"ledger": facts and plain(facts)}
     if out is not None:
         _hand_out(ledger, shown, "export", out, content=b"")
     if to is Form.table:

@@ -227,15 +227,15 @@ class Erasure:
     def _run(self, report: Report, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
         run = run_in(document)
-        night, key = run.date, run.ledger and run.ledger.key
-        if not self.whom.of_night(night, run.ledger and run.ledger.series):
+        night, known = run.date, run.ledger
+        if not self.whom.of_night(night, known.series if known else None):
             return
         if not names_in(folder, document, name):
             return
         report.runs.append(folder)
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        mine = [one for one in listed if one.key is not None and one.key == key]
+        mine = [one for one in listed if known is not None and one.key == known.key]
         copies = self._copies(drawn, night, mine)
         report.pages += copies
         if self.dry_run:
