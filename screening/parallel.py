@@ -51,17 +51,17 @@ class Cluster:
         """Have whoever waits for a result wait no more."""
         self.client.cancel(list(self.begun), force=True)
 
-    def check(self, paths: Sequence[Path] = (), rows_travel: bool = False) -> None:
+    def check(self, paths: Sequence[Path] = (), secret: bool = False) -> None:
         """Refuse workers that are of another version, or do not see the same files.
 
         `paths`: read or written by the workers.
-        `rows_travel`: rows go to the workers by the network: only over TLS.
+        `secret`: rows of patients or a password go to the workers by the network: only over TLS.
         Raises ClusterError: naming the worker and what it lacks.
         """
         own = version("screening")
-        if rows_travel and not self.client.scheduler.address.startswith("tls://"):
+        if secret and not self.client.scheduler.address.startswith("tls://"):
             raise ClusterError(
-                f"--cluster {self.where}: rows of patients would travel unencrypted; start scheduler and "
+                f"--cluster {self.where}: what is secret would travel unencrypted; start scheduler and "
                 "workers with TLS and give its tls:// address, or give local:N"
             )
         try:

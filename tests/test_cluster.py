@@ -289,9 +289,11 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, m
 
 def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
     """Workers of dask may have no children, unless they are told."""
-    words = ["score", str(tmp_path / "m"), str(tmp_path / "night.csv"), "--out", str(tmp_path / "run")]
+    (tmp_path / "m").mkdir()
+    words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
+    secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
 
-    ended = Workers(workers).run(Order(words, str(tmp_path / "l.db"), 1, 60))
+    ended = Workers(workers).run(Order(words, secrets, 1, 60))
 
     assert ended.code == 4
     assert ended.said is not None
@@ -303,8 +305,8 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
 
     with pytest.raises(ClusterError, match="would travel unencrypted"):
-        plain.check(rows_travel=True)
-    workers.check(rows_travel=True)
+        plain.check(secret=True)
+    workers.check(secret=True)
 
 
 def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):

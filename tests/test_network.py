@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from screening.errors import UsageError
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
 from screening.page.page import render_overview
+from screening.storage.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"
@@ -155,6 +157,60 @@ def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not
     assert (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns == before
 
 
+def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(again):
+    pages = again / "pages" / "ward-a"
+    before = {path.name: path.read_bytes() for path in pages.iterdir()}
+    (pages / "2026-03-02.html").unlink()
+    (pages / "latest.html").unlink()
+    (pages / f"{NIGHT}.html").write_text("altered")
+    (pages / ".2026-03-01.html.partial").write_text("half")
+    for name in (".2026-03-01.partial", ".2026-03-01.screening-lock"):
+        (again / "runs" / "ward-a" / name).touch()
+    run = (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns
+    screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a")
+
+    assert {path.name: path.read_bytes() for path in pages.iterdir()} == before
+    assert not list((again / "runs" / "ward-a").glob(".*"))
+    assert (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns == run
+
+
+def test_a_night_that_somebody_else_writes_is_waited_for(again):
+    table(again, "b", 3, seed=3)
+    guard = hold(again / "runs" / "ward-b" / NIGHT)
+    guard.__enter__()
+    threading.Timer(3, guard.__exit__, (None, None, None)).start()
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", "--json"))
+
+    assert states(answer["series"])[1:] == [("ward-b", NIGHT, "published")]
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="asks /proc")
+def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again, monkeypatch):
+    monkeypatch.setenv("WARD_URL", "postgresql://reader:s3cr3t@127.0.0.1:1/ward")
+    monkeypatch.setenv("SCREEN_LEDGER", str(again / "l.db?s3cr3t"))
+    hook = 'hooks = [["/bin/sh", "-c", "cat /proc/self/environ > environ"]]'
+    series = '[series.ward-b]\nmodel = "m"\ncohort = "$WARD_URL"\ntable = "past"\n'
+    (again / "NIGHT.toml").write_text(f'[site]\nledger = "l.db"\n{hook}\n{series}')
+    lists, over = set(), threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            for place in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    lists.add(place.read_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json", code=2))
+    over.set()
+    watcher.join()
+
+    assert "postgresql://127.0.0.1:1/ward" in answer["series"][0]["said"]
+    assert not [words for words in [*lists, json.dumps(answer).encode()] if b"s3cr3t" in words]
+    given = (again / "environ").read_bytes()
+    assert b"PATH=" in given and b"s3cr3t" not in given
+
+
 def test_only_one_series_is_run_and_the_others_stand_on_the_overview(again):
     table(again, "a", 3, seed=9)
     answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", "--json", code=2))
@@ -204,6 +260,8 @@ def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
         (("[series.a]\nmodel='m'\ncohort='c'\nout='{date}'\n" * 2).replace("a]", "b]", 1), "same place"),
         ("[series.a]\nmodel='m'\ncohort='c'\nshadow=['x/m','y/m']\n", "the same name"),
         ("", "no series"),
+        ("[series.'latest.html']\nmodel='m'\ncohort='c'\n", "name the series 'latest'"),
+        ("[series.a]\nmodel='m'\ncohort='in/$'\n", "write \\$\\$"),
     ],
 )  # fmt: skip
 def test_plans_that_cannot_work_together_are_refused(tmp_path, text, word):
@@ -254,17 +312,17 @@ def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
 
 def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(tmp_path):
     processes = Processes()
-    late = processes.run(Order(["demo", "--out", str(tmp_path / "demo")], "l.db", 1, 0.01))
+    late = processes.run(Order(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01))
     processes.stop()
 
     assert late.late
-    assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 143
+    assert processes.run(Order(["recipes"], {}, 1, 60)).code == 143
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_path):
     processes, ended = Processes(), []
-    demo = Order(["demo", "--out", str(tmp_path / "demo")], "l.db", 1, 60)
+    demo = Order(["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
     thread = threading.Thread(target=lambda: ended.append(processes.run(demo)))
     thread.start()
     while not multiprocessing.active_children():
@@ -272,8 +330,8 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     multiprocessing.active_children()[0].kill()
     thread.join()
 
-    assert (ended[0].code, ended[0].said) == (-9, "ended without a word (-9)")
-    assert processes.run(Order(["recipes"], "l.db", 1, 60)).code == 0
+    assert (ended[0].code, ended[0].said.partition(",")[0]) == (2, "ended without a word (-9)")
+    assert processes.run(Order(["recipes"], {}, 1, 60)).code == 0
 
 
 def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
@@ -319,7 +377,7 @@ def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
 PARENT = """
 import multiprocessing, sys, threading, time
 from screening.network.processes import Order, Processes
-order = Order(["demo", "--out", sys.argv[1]], "l.db", 1, 60)
+order = Order(["demo", "--out", sys.argv[1]], {}, 1, 60)
 threading.Thread(target=Processes().run, args=(order,), daemon=True).start()
 while not multiprocessing.active_children():
     time.sleep(0.01)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.storage.publishing import hold, publish
+from screening.storage.publishing import hold, publish, write_whole
 from screening.storage.showing import LATEST, PageFolder, Readers, readers
 
 
@@ -144,6 +144,40 @@ def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came
 
     assert (pages.directory / LATEST).read_text() == max(nights)
     assert all(pages.of(night).read_text() == night for night in nights)
+
+
+def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_path):
+    pages, database = PageFolder(tmp_path / "pages", Readers(0o644)), tmp_path / "screening.db"
+    pages.prepare()
+    database.write_bytes(b"nights")
+    database.chmod(0o600)
+    for name in (LATEST, "2026-03-01.html", f".{LATEST}.partial"):
+        (pages.directory / name).symlink_to(database)
+    pages.show(b"night", "2026-03-01")
+    (tmp_path / "elsewhere").symlink_to(pages.directory)
+
+    assert (database.read_bytes(), mode(database)) == (b"nights", 0o600)
+    assert {path.name: path.is_symlink() for path in pages.directory.iterdir()} == {
+        LATEST: False,
+        "2026-03-01.html": False,
+    }
+    (tmp_path / "link").symlink_to(database)
+    with pytest.raises(UsageError, match="a link"):
+        write_whole(tmp_path / "link", b"page")
+    with pytest.raises(UsageError, match="a link"):
+        PageFolder(tmp_path / "elsewhere", Readers()).prepare()
+
+
+def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is_mended(tmp_path):
+    pages = PageFolder(tmp_path / "pages", Readers())
+    pages.prepare()
+    for name in (".2026-03-01.html.partial", ".2026-03-02.html.screening-lock", ".theirs.partial"):
+        (pages.directory / name).write_bytes(b"half")
+    pages.of("2026-03-03").write_bytes(b"altered")
+    pages.show(b"night", "2026-03-03")
+
+    assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
+    assert pages.of("2026-03-03").read_bytes() == b"night"
 
 
 @pytest.mark.parametrize("text", ["640x", "0660", "0666", "0755", "0440", "4640", "-w"])

@@ -134,6 +134,12 @@ def _known(error: BaseException) -> BaseException | None:
     # A library that was stopped in the middle may have made an error of its own of it.
     if _heard:
         return Stopped(_heard[0])
+    # Whatever a library, or we, made of it: a file that could not be read, say, is not damaged.
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, MemoryError):
+        behind = behind.__cause__ or behind.__context__
+    if behind is not None:
+        return behind
     if isinstance(error, tuple(EXIT_CODES)):
         return error
     return MemoryError(error) if isinstance(error, STARVED) and _most() is not None else None

@@ -37,6 +37,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="COHORT",
+        envvar="SCREEN_COHORT",
         help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]

@@ -351,7 +351,7 @@ def export(
 ) -> None:
     """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
     from screening.documents.shape import plain
-    from screening.scoring.exports.flagged import read_flagged
+    from screening.scoring.flagged import read_flagged
 
     if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
         raise UsageError("--to table needs --url and --table; every other form needs --out")
@@ -398,7 +398,7 @@ def export(
         _hand_out(ledger, shown, "export", out)
     told = {
         "run_id": flagged.run.run_id,
-        "rows": len(flagged.rows),
+        "rows": flagged.rows.num_rows,
         "erased": flagged.run.erased,
         "out": place,
     }

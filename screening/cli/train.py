@@ -123,7 +123,7 @@ def train(
         if not force:
             refuse_other_model(out, method, past)
         if workers is not None:
-            workers.check(rows_travel=True)
+            workers.check(secret=True)
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
         with waiting as kept, bar("Training") as progress:
             model = training.train(

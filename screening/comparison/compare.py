@@ -340,7 +340,7 @@ def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, d
     waiting = [each for each in methods if each.key not in made]
     studies = {id(each.study): each.study for each in waiting}
     if resources.cluster is not None:
-        resources.cluster.check(rows_travel=True)
+        resources.cluster.check(secret=True)
         studies = {key: study.to_travel() for key, study in studies.items()}
     given = [(each.key, studies[id(each.study)], each.recipe) for each in waiting]
     results = in_parallel(

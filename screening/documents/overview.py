@@ -25,19 +25,20 @@ class SeriesNight:
     night: str
     status: Literal["published", "unchanged", "failed", "left out"]
     shadow: bool
-    exit_code: int
-    said: str | None
+    exit_code: int = 0
+    said: str | None = None
     model: str
-    run_id: str | None
-    scored: int | None
-    refused: int | None
-    flagged: int | None
-    to_review: int | None
-    capacity: int | None
-    drift_p: float | None
-    attention: Sequence[Reason]
-    page: str | None
-    peak_mb: int | None
+    # From here on of its run, where there is one.
+    run_id: str | None = None
+    scored: int | None = None
+    refused: int | None = None
+    flagged: int | None = None
+    to_review: int | None = None
+    capacity: int | None = None
+    drift_p: float | None = None
+    attention: Sequence[Reason] = ()
+    page: str | None = None
+    peak_mb: int | None = None
 
 
 @document

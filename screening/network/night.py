@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import glob
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from joblib import Parallel, delayed
@@ -18,21 +19,24 @@ from screening.documents.overview import OverviewDocument, SeriesNight, worst
 from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
-from screening.errors import ModelError, ScreenError
+from screening.errors import Locked, ModelError, ScreenError
 from screening.ledger import Ledger, Published, heads, open_ledger, published
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
 from screening.parallel import opened
 from screening.sources.opening import digests
-from screening.storage.publishing import hold
+from screening.storage.publishing import hold, sweep
 from screening.storage.serialization import read_document
 
-ATTENTION = 5
+ATTENTION, LOCKED = 5, 75
 Told = Callable[[Mapping[str, object]], None]
-
+Status = Literal["published", "unchanged", "failed", "left out"]
+Done = TypeVar("Done")
 
 DAY = datetime.timedelta(days=1)
+# Between two attempts at what somebody else is writing.
+PAUSE_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,25 @@ class Task:
     late: bool = False  # A missed night.
     # The run of this very table, where it stands already.
     known: RunDocument | None = field(default=None, compare=False)
+
+    def line(self, status: Status, **facts: Any) -> SeriesNight:
+        """What the overview says of it."""
+        own: dict[str, Any] = {
+            "series": self.series,
+            "night": self.night,
+            "shadow": self.shadow,
+            "model": self.model.name,
+        }
+        return SeriesNight(status=status, **(own | facts))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What there is to do for a series."""
+
+    tasks: Sequence[Task]  # The oldest night first, each champion before its shadows.
+    in_force: Mapping[str, str]  # By night, the key of the run that is in force.
+    since: str  # The first night that would be caught up.
 
 
 @dataclass(frozen=True)
@@ -76,47 +99,63 @@ def run_night(
     `cluster`: where nights are scored: ``"local:N"``, or the address of a dask scheduler, whose workers see
     the same files and reach the same ledger. The site's budget holds for all of them together.
     Raises UsageError: the ledger, or the place of the pages, cannot be used: then nothing was begun.
-    Raises Locked: another run is at work on the same runs.
+    Raises Locked: another run is at work on the same runs, or in the ledger for longer than a night may take.
     """
+    wanted = set(only or network.series)
     with opened(cluster) as workers, hold(network.runs / "night"):
         if workers is not None:
-            workers.check([network.folder, network.runs])
+            workers.check([network.folder, network.runs], secret=network.has_password())
         network.pages.prepare()
-        with open_ledger(network.ledger, make=True) as ledger:
-            heads.refuse_older(ledger, network.runs)
-            plans = {name: tasks_of(network, ledger, name, night) for name in network.series}
-        wanted = set(only or network.series)
+        minutes = max(network.series[name].minutes for name in wanted)
+        plans = _patiently(lambda: _plans(network, night), minutes)
         children = Processes(network.runs) if workers is None else Workers(workers)
         work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
-        done = work.all({name: tasks for name, tasks in plans.items() if name in wanted})
+        done = work.all({name: plan for name, plan in plans.items() if name in wanted})
         lines = {
             task: done.get(task) or _left_out(network, task)
-            for tasks in plans.values()
-            for task in tasks
+            for plan in plans.values()
+            for task in plan.tasks
             if task in done or not task.late
         }
-        document = _document(network, night, lines, [done[task] for task in done], strict)
+        document = _document(network, night, lines, list(done.values()), strict)
         page = network.pages.show(render_overview(document).encode(), night)
     return NightOfSite(document, page)
+
+
+def _patiently(attempt: Callable[[], Done], minutes: float) -> Done:
+    """Try again for as long as somebody else is writing, and so many minutes at most."""
+    end = time.monotonic() + 60 * minutes
+    while True:
+        try:
+            return attempt()
+        except Locked:
+            if time.monotonic() + PAUSE_SECONDS > end:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 class _Work:
     def __init__(self, network: Network, children: Processes | Workers, budget: Budget, told: Told):
         self.network, self.children, self.budget, self.told = network, children, budget, told
 
-    def all(self, plans: Mapping[str, Sequence[Task]]) -> dict[Task, SeriesNight]:
+    def all(self, plans: Mapping[str, Plan]) -> dict[Task, SeriesNight]:
         """The series side by side, the nights of each in their order."""
         # Each thread with the caller's settings, such as the form of log lines.
-        series = [delayed(copy_context().run)(self._series, tasks) for tasks in plans.values()]
+        series = [delayed(copy_context().run)(self._series, plan) for plan in plans.values()]
         try:
-            found = Parallel(n_jobs=max(len(plans), 1), backend="threading")(series)
+            lines = Parallel(n_jobs=max(len(plans), 1), backend="threading")(series)
         except BaseException:
             self.children.stop()
             raise
-        return {task: line for lines in found for task, line in lines.items()}
+        return {task: line for of_series in lines for task, line in of_series.items()}
 
-    def _series(self, tasks: Sequence[Task]) -> dict[Task, SeriesNight]:
-        return {task: self._night(task) for task in tasks}
+    def _series(self, plan: Plan) -> dict[Task, SeriesNight]:
+        tonight = next(task for task in plan.tasks if not task.late)
+        try:
+            _restore(self.network, tonight.series, plan)
+        except ScreenError as error:
+            return {tonight: tonight.line("failed", exit_code=2, said=str(error))}
+        return {task: self._night(task) for task in plan.tasks}
 
     def _night(self, task: Task) -> SeriesNight:
         plan = self.network.series[task.series]
@@ -124,28 +163,34 @@ class _Work:
             return _line(self.network, task, task.known, "unchanged")
         try:
             check_rule(plan.rule, task.model)
-        except ScreenError as error:
-            return _failure(task, 4, str(error))
-        with self.budget.share(plan.jobs, plan.memory_mb):
-            words = _words(self.network, task)
-            ended = self.children.run(Order(words, self.network.ledger, plan.jobs, plan.minutes * 60))
-        for line in ended.lines:
-            self.told({"series": task.series, "night": task.night} | dict(line))
-        if ended.late:
-            return _failure(task, 1, f"stopped after {plan.minutes:g} minutes (minutes of the series)")
-        if ended.code != 0:
-            return _failure(task, worst([ended.code]), ended.said)
-        return self._finished(task, ended)
-
-    def _finished(self, task: Task, ended: Ended) -> SeriesNight:
-        try:
+            with self.budget.share(plan.jobs, plan.memory_mb):
+                ended = self._scored(task, 60 * plan.minutes)
+            for line in ended.lines:
+                self.told({"series": task.series, "night": task.night} | dict(line))
+            if ended.late:
+                late = f"stopped after {plan.minutes:g} minutes (minutes of the series)"
+                return task.line("failed", exit_code=1, said=late)
+            if ended.code != 0:
+                return task.line("failed", exit_code=worst([ended.code]), said=ended.said)
             run = run_in(read_document(task.out, "run"))
         except ModelError as error:
-            return _failure(task, 4, str(error))
+            return task.line("failed", exit_code=4, said=str(error))
         return _line(self.network, task, run, "published", ended.peak_mb)
 
+    def _scored(self, task: Task, seconds: float) -> Ended:
+        """Score a night; while somebody else writes in the ledger, or there, it is tried again."""
+        end, locked = time.monotonic() + seconds, None
+        while True:
+            ended = self.children.run(_order(self.network, task, end - time.monotonic()))
+            if locked is not None and ended.late:
+                return locked
+            if ended.code != LOCKED or time.monotonic() + PAUSE_SECONDS > end:
+                return ended
+            locked = ended
+            time.sleep(PAUSE_SECONDS)
 
-def _words(network: Network, task: Task) -> list[str]:
+
+def _order(network: Network, task: Task, seconds: float) -> Order:
     """The command that scores a night."""
     plan, pages = network.series[task.series], network.pages_of(task.series)
     options: dict[str, object] = {
@@ -162,28 +207,20 @@ def _words(network: Network, task: Task) -> list[str]:
     if pages is not None and not task.shadow:
         options |= {"--publish": pages.directory, "--mode": network.site.mode, "--group": network.site.group}
     given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
-    return ["score", str(task.model), task.cohort, *given, *(["--shadow"] if task.shadow else [])]
+    words = ["score", str(task.model), *given, *(["--shadow"] if task.shadow else [])]
+    return Order(words, {"SCREEN_LEDGER": network.ledger, "SCREEN_COHORT": task.cohort}, plan.jobs, seconds)
 
 
 def _line(
-    network: Network,
-    task: Task,
-    run: RunDocument,
-    status: Literal["published", "unchanged"],
-    peak: int | None = None,
+    network: Network, task: Task, run: RunDocument, status: Status, peak: int | None = None
 ) -> SeriesNight:
     reasons, claim = list(run.attention), network.series[task.series].memory_mb
     if peak is not None and peak > claim:
         words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
         remedy = f"Give memory_mb = {peak + peak // 4} under [series.{task.series}]."
         reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
-    return SeriesNight(
-        series=task.series,
-        night=task.night,
-        status=status,
-        shadow=task.shadow,
-        exit_code=0,
-        said=None,
+    return task.line(
+        status,
         model=run.model.id,
         run_id=run.run_id,
         scored=run.counts.scored,
@@ -205,39 +242,11 @@ def _link(network: Network, task: Task) -> str:
     return quote(Path(os.path.relpath(page, network.pages.directory)).as_posix())
 
 
-def _failure(task: Task, code: int, said: str | None) -> SeriesNight:
-    return _without_run(task, "failed", code, said)
-
-
 def _left_out(network: Network, task: Task) -> SeriesNight:
     """A series that nobody asked for: as it stands."""
     if task.known is not None:
         return _line(network, task, task.known, "unchanged")
-    return _without_run(task, "left out", 0, "not scored yet: this run was for other series")
-
-
-def _without_run(
-    task: Task, status: Literal["failed", "left out"], code: int, said: str | None
-) -> SeriesNight:
-    return SeriesNight(
-        series=task.series,
-        night=task.night,
-        status=status,
-        shadow=task.shadow,
-        exit_code=code,
-        said=said,
-        model=task.model.name,
-        run_id=None,
-        scored=None,
-        refused=None,
-        flagged=None,
-        to_review=None,
-        capacity=None,
-        drift_p=None,
-        attention=[],
-        page=None,
-        peak_mb=None,
-    )
+    return task.line("left out", said="not scored yet: this run was for other series")
 
 
 def _document(
@@ -258,49 +267,70 @@ def _document(
     )
 
 
-def tasks_of(network: Network, ledger: Ledger, name: str, night: str) -> list[Task]:
-    """Return the nights of a series, the oldest first, each champion before its shadows."""
+def _plans(network: Network, night: str) -> dict[str, Plan]:
+    with open_ledger(network.ledger, make=True) as ledger:
+        heads.refuse_older(ledger, network.runs)
+        return {name: plan_of(network, ledger, name, night) for name in network.series}
+
+
+def plan_of(network: Network, ledger: Ledger, name: str, night: str) -> Plan:
+    """Return what there is to do for a series; a night whose run was lost is missed too."""
     plan = network.series[name]
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
     tonight = datetime.date.fromisoformat(night)
     days = [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
-    there = published(ledger, name, min([night, *days]))
-    missed = [day for day in days if day not in there.in_force and _lies_there(network.cohort(name, day))]
-    return [task for day in [*missed, night] for task in _of_night(network, name, day, day != night, there)]
+    there = published(ledger, name, "")
+    missed = [
+        day
+        for day in days
+        if _run_in_force(network.out(name, day), {there.in_force.get(day)}) is None
+        and _lies_there(network.cohort(name, day))
+    ]
+    tasks = [task for day in [*missed, night] for task in _of_night(network, name, day, day != night, there)]
+    return Plan(tasks, there.in_force, min([night, *days]))
 
 
 def _of_night(network: Network, name: str, night: str, late: bool, there: Published) -> list[Task]:
     plan, cohort = network.series[name], network.cohort(name, night)
-    found = []
+    tasks = []
     for model in (None, *plan.shadow):
         out = network.out(name, night, model)
-        known = _standing(out, cohort, {there.in_force.get(night)} if model is None else there.shadow)
-        if known is not None and model is None and not _shown(network, name, night, out):
+        known = _run_in_force(out, {there.in_force.get(night)} if model is None else there.shadow)
+        if known is not None and [file.sha256 for file in known.input.files] != digests(cohort):
             known = None
         place = network.place(plan.model if model is None else model)
-        found.append(Task(name, night, place, cohort, out, model is not None, late, known))
-    return found
+        tasks.append(Task(name, night, place, cohort, out, model is not None, late, known))
+    return tasks
 
 
-def _standing(out: Path, cohort: str, keys: set[str | None] | frozenset[str]) -> RunDocument | None:
-    """The run in a directory, if the ledger has it and the table has not changed since."""
+def _run_in_force(out: Path, keys: set[str | None] | frozenset[str]) -> RunDocument | None:
+    """The run in a directory, if it is whole and one of these of the ledger."""
     try:
         run = run_in(read_document(out, "run"))
     except ModelError:
         return None
-    same = [file.sha256 for file in run.input.files] == digests(cohort)
-    return run if same and run.ledger is not None and run.ledger.key in keys else None
+    if run.ledger is None or run.ledger.key not in keys:
+        return None
+    return run if run.ledger.shadow or (out / "report.html").is_file() else None
 
 
-def _shown(network: Network, name: str, night: str, out: Path) -> bool:
-    """Whether the page for the readers is there, and is the run's."""
+def _restore(network: Network, name: str, plan: Plan) -> None:
+    """Make the readers' pages again that are lost or altered, and sweep up after runs that were killed.
+
+    Of nights before those that would be caught up a lost page is noticed, an altered one is not.
+    """
+    for folder in {network.out(name, night).parent for night in (plan.since, plan.tasks[-1].night)}:
+        sweep(folder)
     pages = network.pages_of(name)
-    if pages is None:
-        return True
-    try:
-        return pages.of(night).read_bytes() == (out / "report.html").read_bytes()
-    except OSError:
-        return False
+    if pages is None or not plan.in_force:
+        return
+    pages.prepare()
+    last = max(plan.in_force)
+    for night, key in sorted(plan.in_force.items()):
+        out = network.out(name, night)
+        looked_at = night >= min(plan.since, last) or not pages.of(night).is_file()
+        if looked_at and _run_in_force(out, {key}) is not None:
+            pages.show((out / "report.html").read_bytes(), night)
 
 
 def _lies_there(cohort: str) -> bool:

@@ -34,16 +34,24 @@ from screening.parallel import Cluster, in_parallel
 GRACE_SECONDS = 20
 # The numerical libraries start a thread a core each otherwise, whatever the command was told.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
+BY_MEMORY = (-9, -6)
+MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
+# Of the environment, what a hook is given: where things are, who it is, its language and time zone.
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+    "TEMP", "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
+)  # fmt: skip
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.network.night_server"]
 
 
 @dataclass(frozen=True)
 class Order:
-    """A command for a process: its words, the ledger that it writes to, and what it may take."""
+    """A command for a process: its words, what only its environment tells it, and what it may take."""
 
     words: Sequence[str]
-    ledger: str
+    secrets: Mapping[str, str]  # URLs may hold passwords, and words stand in lists of processes.
     jobs: int
     seconds: float
 
@@ -53,7 +61,7 @@ class Ended:
     """How a command ended, and the lines of its JSON log."""
 
     code: int
-    lines: Sequence[Mapping[str, object]]
+    lines: Sequence[Mapping[str, object]] = ()
     late: bool = False
 
     @property
@@ -124,21 +132,31 @@ class Processes:
         process = self._context.Process(target=_work, args=(order, speaker))
         with self._guard:
             if self._over:
-                return Ended(143, [])
-            with _inherited():
-                process.start()
+                return Ended(143)
+            try:
+                with _inherited():
+                    process.start()
+            except (EOFError, OSError):  # neither a process nor the server of processes can be had
+                return Ended(2, [{"event": f"no process could be started: {MEMORY}", "exit_code": 2}])
             self._working.add(process)
         speaker.close()
-        said: list[bytes] = []
-        late = not _heard_out(listener, said, order.seconds)
+        late = not listener.poll(order.seconds)
         if late:
             process.terminate()
-            if not _heard_out(listener, said, GRACE_SECONDS):
+            if not listener.poll(GRACE_SECONDS):
                 process.kill()
+        try:
+            lines = _lines(listener.recv())
+        except (EOFError, OSError):
+            lines = []  # it was ended before it could say why
         wait([process.sentinel])
         with self._guard:
             self._working.discard(process)
-            return Ended(process.exitcode or 0, _lines(b"".join(said)), late)
+            code = process.exitcode or 0
+        if code in BY_MEMORY and not late and not lines:
+            said = f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
+            return Ended(2, [{"event": said, "exit_code": 2}])
+        return Ended(code, lines, late)
 
     def stop(self) -> None:
         """Start nothing more, and have what works clean up and end."""
@@ -190,57 +208,46 @@ def _inherited() -> Iterator[None]:
         os.environ |= known
 
 
-def _heard_out(listener: Connection, said: list[bytes], seconds: float) -> bool:
-    """Whether a process ends within so many seconds, and meanwhile what it says."""
-    end = time.monotonic() + seconds
-    try:
-        while listener.poll(max(0.0, end - time.monotonic())):
-            said.append(listener.recv_bytes())
-    except (EOFError, OSError):
-        return True
-    return False
-
-
-class _ToParent(io.RawIOBase):
-    def __init__(self, speaker: Connection):
-        self._speaker = speaker
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, said) -> int:  # type: ignore[no-untyped-def, override]
-        self._speaker.send_bytes(bytes(said))
-        return len(said)
-
-
 def _work(order: Order, speaker: Connection) -> None:
-    """Be the command. The ledger's URL, which may hold a password, stands in no list of processes."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    for number in range(3):
-        os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    sys.stderr = io.TextIOWrapper(io.BufferedWriter(_ToParent(speaker)), "utf-8", line_buffering=True)
-    os.environ |= {"SCREEN_LEDGER": order.ledger} | dict.fromkeys(THREADS, str(order.jobs))
-    pa.set_cpu_count(order.jobs)
-    sys.argv = ["screen", "--log", "json", *order.words]
-    with threadpool_limits(order.jobs):
-        try:
+    """Be the command, and tell its log once it has ended."""
+    sys.stderr = log = io.StringIO()
+    try:
+        _end_with_parent()
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
+        pa.set_cpu_count(order.jobs)
+        sys.argv = ["screen", "--log", "json", *order.words]
+        with threadpool_limits(order.jobs):
             runpy.run_module("screening", run_name="__main__")
-        except Exception:
-            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-            sys.exit(1)
+    except MemoryError:
+        log.write(json.dumps({"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}))
+        sys.exit(2)
+    except Exception:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.exit(1)
+    finally:
+        speaker.send(log.getvalue())
 
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    try:
+        threading.Thread(target=watch, daemon=True).start()
+    except RuntimeError as error:  # no thread can be had
+        raise MemoryError from error
 
 
-def _lines(said: bytes) -> list[Mapping[str, object]]:
+def _lines(said: str) -> list[Mapping[str, object]]:
     """The lines of the log; what else a library wrote there may quote the data and is not passed on."""
     found: list[Mapping[str, object]] = []
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in said.splitlines():
         with suppress(ValueError):
             read = json.loads(line)
             if isinstance(read, dict) and "event" in read:
@@ -260,8 +267,8 @@ def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) 
 
 def _told(words: Sequence[str], overview: bytes, seconds: float) -> HookFacts:
     name = Path(words[0]).name
-    # The ledger's URL may hold a password.
-    surroundings = {key: value for key, value in os.environ.items() if key != "SCREEN_LEDGER"}
+    # Nothing else is inherited: a URL or a setting may hold a password.
+    surroundings = {key: value for key, value in os.environ.items() if key.upper() in INHERITED}
     try:
         process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

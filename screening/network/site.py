@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -28,6 +30,8 @@ def _pattern(text: str) -> str:
             raise ValueError(
                 f"{{{word}}} is not known{did_you_mean(word, WORDS)}; there are {{date}}, {{series}}"
             )
+    if not Template(text).is_valid():
+        raise ValueError("after $ comes the name of an environment variable; write $$ for the character")
     return text
 
 
@@ -70,7 +74,8 @@ class SeriesPlan(_Table):
     """`[series.NAME]`: one screen of one place."""
 
     model: Path  # Its champion.
-    cohort: Pattern  # A file, directory, glob or URL; `{date}` is the night, `{series}` the name.
+    # A file, directory, glob or URL; `{date}` is the night, `{series}` the name, `$NAME` of the environment.
+    cohort: Pattern
     # table, query: of a database.
     table: str | None = None
     query: Path | None = None
@@ -115,8 +120,23 @@ class Network:
         return None if self.site.publish is None else PageFolder(self.pages.directory / name, self.readers)
 
     def cohort(self, name: str, night: str) -> str:
-        """Where the table of a night lies."""
-        return self._at(filled(self.series[name].cohort, name, night))
+        """Where the table of a night lies.
+
+        Raises UsageError: a name of the environment is not set.
+        """
+        pattern = self.series[name].cohort
+        try:
+            place = filled(Template(pattern).substitute(os.environ), name, night)
+        except KeyError as missing:
+            raise UsageError(
+                f"series.{name}.cohort: ${missing.args[0]} is not set in the environment"
+            ) from None
+        return place if "://" in place else str(self.folder / place)
+
+    def has_password(self) -> bool:
+        """Whether a URL of the site has one in it."""
+        places = [self.ledger, *(self.cohort(name, "") for name in self.series)]
+        return any(re.search("://[^/]*:.*@", place) for place in places)
 
     def out(self, name: str, night: str, beside: Path | None = None) -> Path:
         """The run directory of a night; a shadow's lies beside it."""
@@ -126,9 +146,6 @@ class Network:
     def place(self, path: Path) -> Path:
         """A path of the file, absolute."""
         return self.folder / path
-
-    def _at(self, place: str) -> str:
-        return place if "://" in place else str(self.folder / place)
 
 
 def read_network(path: Path, ledger: str | None = None) -> Network:
@@ -174,6 +191,8 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
 
 def _name(text: str, faults: list[str]) -> str:
     try:
+        if text.casefold().endswith(".html"):
+            raise ValueError(f"pages end with .html; name the series '{text[:-5]}'")
         return series_name(text)
     except ValueError as error:
         faults.append(f"series.{text}: {error}")

@@ -101,7 +101,7 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
             if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
                 raise ModelError(f"{folder}: it has more self-test rows than any model")
             again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
-        except (CohortError, RecipeError, MemoryError) as error:
+        except (CohortError, RecipeError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():

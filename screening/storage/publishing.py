@@ -31,6 +31,8 @@ FILES = {
 }
 # No other program's locks are called so: what is swept away is our own.
 LOCK = "screening-lock"
+# Seconds for somebody who only sweeps up to let go of a lock; a writer keeps it for longer.
+PATIENCE = 0.3
 
 
 @dataclass(eq=False)
@@ -43,7 +45,11 @@ class _Hold:
     def __post_init__(self) -> None:
         # Let go by whichever thread ends the process; a lock that is a mere file would outlive a killed one.
         self.lock = FileLock(
-            _beside(self.target, LOCK), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
+            _beside(self.target, LOCK),
+            mode=0o600,
+            timeout=PATIENCE,
+            thread_local=False,
+            fallback_to_soft=False,
         )
 
     def end(self) -> None:
@@ -74,9 +80,6 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
     target = _resolved(directory)
     check_place(target, kind)
     with hold(target):
-        sweep(target.parent)
-        # We hold the lock, so whatever lies there is what a killed run left.
-        _clear(target)
         partial = _beside(target, "partial")
         partial.mkdir(mode=0o700)
         yield partial
@@ -129,6 +132,9 @@ def hold(directory: str | Path) -> Iterator[None]:
             with suppress(OSError):
                 mine.lock.acquire()
             raise
+        # We hold the lock, so whatever lies there is what a killed run left.
+        _clear(mine.target)
+        sweep(mine.target.parent)
         yield
         mine.made.clear()
     except OSError as error:
@@ -151,13 +157,17 @@ def let_go() -> None:
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o600, group: int | None = None) -> None:
-    """Replace one file in one step, keeping it private unless others are to read it."""
+    """Replace one file in one step, keeping it private unless others are to read it.
+
+    Raises UsageError: what lies there is no file, or a link, which may lead to anything.
+    """
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        what = "a link" if os.path.islink(path) else "no file"
+        raise UsageError(f"{path} is {what}, so it cannot be replaced; give another place to write")
     target = _resolved(path)
-    if target.exists() and not target.is_file():
-        raise UsageError(f"{path} is no file that can be replaced; give another place to write")
     with hold(target):
         partial = _beside(target, "partial")
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -190,6 +190,8 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
             if len({item.filename for item in items}) < len(items):
                 raise ValueError("two arrays have one name")
             arrays = {item.filename.removesuffix(".npy"): _read(archive, item) for item in items}
+    except MemoryError:
+        raise
     except Exception as error:  # zip, zlib and numpy each complain of damage in ways of their own
         raise ModelError(
             f"arrays.npz cannot be read ({type(error).__name__}); train the model again"

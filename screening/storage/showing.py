@@ -1,18 +1,23 @@
-"""A page copied to where its readers look: whole, with their group and mode, the latest last."""
+"""A page copied to where its readers look: whole, with their group and mode, the latest last.
+
+What lies in its place is replaced, a link too, and nothing is followed.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from screening.errors import UsageError, of_system
-from screening.storage.publishing import write_whole
+from screening.errors import Locked, UsageError, of_system
+from screening.storage.publishing import hold, write_whole
 
 LATEST = "latest.html"
 DATED = re.compile(r"\d{4}-\d{2}-\d{2}\.html")
+BEGUN = re.compile(rf"\.({DATED.pattern}|{re.escape(LATEST)})\.partial")
 PRIVATE = 0o600
 
 
@@ -33,6 +38,8 @@ class PageFolder:
 
     def prepare(self) -> None:
         """Make the directory, or say that it cannot be used, before the work whose page is to lie there."""
+        if self.directory.is_symlink():
+            raise UsageError(f"{self.directory} is a link; give the directory that it leads to")
         missing = [self.directory, *self.directory.parents]
         for folder in reversed([each for each in missing if not each.exists()]):
             try:
@@ -42,12 +49,17 @@ class PageFolder:
                 raise of_system(error, folder) from error
         if not self.directory.is_dir() or not os.access(self.directory, os.W_OK | os.X_OK):
             raise UsageError(f"cannot write pages in {self.directory}")
+        if (self.directory / LATEST).is_dir() and not (self.directory / LATEST).is_symlink():
+            raise UsageError(f"{self.directory / LATEST} is a directory, and the latest page is called so")
 
     def show(self, page: bytes, night: str) -> Path:
-        """Put the page of a night there; `latest.html` follows unless a later night is there already."""
+        """Have the page of a night there, and as `latest.html` unless a later night is there already."""
+        for begun in filter(None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())):
+            with suppress(Locked), hold(self.directory / begun[1]):
+                pass  # what a killed run began is removed by whoever can have its lock
         places = self.places(night)
         for place in places:
-            write_whole(place, page, self.readers.mode, self.readers.group)
+            self._put(place, page)
         return places[0]
 
     def places(self, night: str) -> list[Path]:
@@ -55,6 +67,14 @@ class PageFolder:
         mine = self.of(night)
         nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
         return [mine, self.directory / LATEST] if all(name <= mine.name for name in nights) else [mine]
+
+    def _put(self, path: Path, page: bytes) -> None:
+        if path.is_symlink():
+            path.unlink()
+        as_it_is = path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
+        if as_it_is and path.read_bytes() == page:
+            return
+        write_whole(path, page, self.readers.mode, self.readers.group)
 
     def of(self, night: str) -> Path:
         """Where the page of a night lies, or would."""

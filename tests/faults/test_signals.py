@@ -19,6 +19,7 @@ import typer
 from faults.amounts import attempts
 from faults.desk import content, copied, leftovers, train
 from screening.cli import main
+from screening.errors import ModelError
 from screening.storage.loading import load_model
 
 boundary = importlib.import_module("screening.cli.boundary")
@@ -99,6 +100,17 @@ def test_what_a_library_makes_of_a_signal_is_told_as_the_signal(monkeypatch, cap
 
     assert ended.value.exit_code == 129
     assert "stopped by SIGHUP" in capsys.readouterr().err
+
+
+def test_memory_that_ended_behind_another_error_is_named_and_no_file_is_called_damaged(capsys):
+    with pytest.raises(typer.Exit) as ended, boundary.exits():
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise ModelError("arrays.npz is damaged") from None
+
+    assert ended.value.exit_code == 2
+    assert "not enough memory" in capsys.readouterr().err
 
 
 def test_a_commands_own_exit_code_stands_where_memory_is_capped(monkeypatch):
