@@ -38,21 +38,24 @@ def flagged_rows(scores: Path) -> Iterator[pa.Table]:
     """The flagged rows by rank, some at a time.
 
     Columns: `COLUMNS`, the chances where they are earned, what the ledger knew, and what the contract wants
-    shown, by its own names.
+    shown, by its own name unless one of these is called so.
     """
     with pq.ParquetFile(scores) as table:
         names = table.schema_arrow.names
         ranks = (pc.max(batch["rank"]).as_py() for batch in table.iter_batches(columns=["rank"]))
         last = max((rank for rank in ranks if rank is not None), default=0)
-    wanted = [name for name in (*COLUMNS, *CHANCES, *HISTORY) if name in names]
-    wanted += [name for name in names if name.startswith(DISPLAY)]
+    ours = (*COLUMNS, *CHANCES, *HISTORY)
+    shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
+    wanted = [*(name for name in ours if name in names), *shown]
     rank = pc.field("rank")
     for start in range(0, max(last, 1), PIECE_ROWS):
         mine = (rank > start) & (rank <= start + PIECE_ROWS)
         rows = pq.read_table(scores, columns=wanted, filters=mine, use_threads=False).sort_by("rank")
         if "group" not in wanted:
             rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
-        yield rows.rename_columns([name.removeprefix(DISPLAY) for name in rows.column_names])
+        yield rows.rename_columns(
+            [name if shown.get(name, name) in ours else shown[name] for name in rows.column_names]
+        )
 
 
 def write_flagged(path: Path, scores: Path) -> None:
