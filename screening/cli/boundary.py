@@ -108,6 +108,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
 STARVED = (ImportError, RuntimeError, SystemError)
 # Below this the numerical libraries cannot even be loaded, and some die without a word.
 LEAST_MEMORY = 1 << 30
+# Below this a thread more may be one too many.
+FEW_THREADS_BELOW = 4 << 30
 # Objects made since the last look for garbage before the next: more than a night of a ward makes.
 GARBAGE = 200_000
 # SIGHUP is not known on Windows.
@@ -184,6 +186,34 @@ def _most() -> int | None:
 
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if most == resource.RLIM_INFINITY else most
+
+
+def under_watch() -> None:
+    """Where memory has a cap, go on as a child of a process that says why, should the child be ended.
+
+    A native library that is given no memory aborts: nothing in that process can say anything any more.
+    """
+    most = _most()
+    if most is None or not hasattr(os, "fork"):
+        return
+    if most < FEW_THREADS_BELOW:
+        # Each thread takes address space of its own, and OpenMP ends the process for one it cannot start.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    child = os.fork()
+    if not child:
+        return
+    for number in SIGNALS:
+        # A terminal sends these to the child too; what is sent to this process alone is handed on.
+        alone = number == signal.SIGTERM
+        signal.signal(number, (lambda got, _: os.kill(child, got)) if alone else signal.SIG_IGN)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
+        logs.begin(sys.argv[1:])
+        _json_asked.set("--json" in sys.argv)
+        code = ended_by(MemoryError())
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code if code >= 0 else 128 - code)
 
 
 @contextmanager

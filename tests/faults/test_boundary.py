@@ -30,6 +30,22 @@ from screening.storage.serialization import canonical, read_document
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork and a cap on memory")
+@pytest.mark.parametrize(
+    ("ends", "code"), [("os.abort()", 2), ("os.kill(os.getpid(), 15)", 143), ("sys.exit(4)", 4)]
+)
+def test_under_a_cap_an_abort_of_a_library_is_told_as_memory_that_ended(ends, code):
+    lines = [
+        "import os, resource, sys", "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))",
+        "from screening.cli.boundary import under_watch", "under_watch()", ends,
+    ]  # fmt: skip
+
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+
+    assert ended.returncode == code
+    assert ("not enough memory: the process may use 2.0 GiB" in ended.stderr) == (code == 2)
+
+
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
 def test_every_refusal_of_the_system_is_told_with_path_and_reason(number, tmp_path, monkeypatch):
     def refuse(*words: object) -> None:
