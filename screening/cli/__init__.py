@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.boundary import Commands, boundary, exits, under_watch
+from screening.cli.boundary import Commands, boundary, exits
 from screening.cli.data import check, demo, init, schema
 from screening.cli.ledger import history, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
@@ -81,7 +81,6 @@ def screen(
 
 def main() -> None:
     """Run the `screen` command."""
-    under_watch()
     with boundary():
         # A process runs one command, and typer would make the options of all of them.
         words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
