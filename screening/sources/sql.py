@@ -28,7 +28,7 @@ from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.database import Database, described, read_url, safe_words
 from screening.sources.duckdb_rows import Answer, block_rows
 from screening.sources.private_file import PrivateFile
-from screening.sources.readers import Block, Part, Source, header_faults, wanted_of, whole_block
+from screening.sources.readers import Batches, Part, Source, header_faults
 
 MOST_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
@@ -102,18 +102,11 @@ class KeptAnswer(Part):
             n_rows += block.num_rows
         self.rows, self.bytes, self.sha256 = n_rows, self._file.bytes, digest.hexdigest()
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order."""
-        wanted = wanted_of(self.header, columns)
         places = [self.header.index(name) for name in wanted]
-        first = 1
         for stored in self._places:
-            block = self._file.get(stored)
-            for offset in range(0, block.num_rows, batch_rows):
-                part = block.slice(offset, batch_rows)
-                cells = {name: part.column(place) for name, place in zip(wanted, places, strict=True)}
-                yield whole_block(cells, part.num_rows, first)
-                first += part.num_rows
+            yield self._file.get(stored).select(places)
 
 
 def _fold(digest: hashlib._Hash, block: pa.RecordBatch) -> None:
