@@ -1,11 +1,17 @@
 """Do the gates cry wolf, and do they sleep? Nights of 1 to 240 rows against a training profile.
 
     python benchmarks/gates.py --nights 300 --changed 100
+    python benchmarks/gates.py --wards 40
 
 Every time a table is split anew, so night and training are rows of one population; then nothing is changed
 (false alarms), or one thing is. A night of the prostate cohort takes its rows from patients that training has
 not. Tables: the sample cohorts, three UCI sets in ../shared/data, and laboratory values made here
 (creatinine, urea, haemoglobin, and a skewed marker with zeros), without declared units.
+
+`--wards`: 70 nights of wards that differ from the dozen that training had by half a standard deviation a
+column, with 8 to 60 beds, stays of 1 to 9 days and other admissions on weekends; nothing drifts. Held against
+training as in a series' first twenty nights, and against its own nights after them; on one night a column is
+changed.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
 from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
+from screening.gates.own_nights import LEAST, WINDOW, OwnNights, counts_of, independent, told_apart
 from screening.sources.columns import Columns
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
@@ -188,11 +195,105 @@ def printed(table: str, cohort: Cohort | None, changes: Changes, nights: int, ch
             print(f"| {table} | {what} | {gate} | {cells} |", flush=True)
 
 
+WARD = Contract.from_dict(
+    LABORATORY.to_dict() | {"features": LABORATORY.to_dict()["features"] | {"kind": {"type": "category"}}}
+)
+APART, NIGHTS, CHANGED_ON = 0.5, 70, 40
+WARD_CHANGES: dict[str, Change] = {
+    "half an sd, haemoglobin": lambda night, rng: night.assign(haemoglobin=night["haemoglobin"] + 0.95),
+    "one sd, haemoglobin": lambda night, rng: night.assign(haemoglobin=night["haemoglobin"] + 1.9),
+    "urea mg/dL to mmol/L": partial(times, "urea", 1 / 2.801),
+    "creatinine mg/dL to umol/L": partial(times, "creatinine", 88.42),
+    "half of urea missing": lambda night, rng: night.assign(
+        urea=night["urea"].mask(rng.random(len(night)) < 0.5)
+    ),
+    "kind recoded": lambda night, rng: recoded(["kind"], night, rng),
+}
+
+
+class SimulatedWard:
+    """Patients whose values lie off the pool's by the ward's own shifts, and stay theirs while they stay."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng, self.shift = rng, APART * rng.normal(size=4)
+        self.mix, self.beds = rng.dirichlet([4, 4, 2]), int(rng.integers(8, 60))
+        self.stay = rng.uniform(2, 9) if rng.random() < 0.75 else 1.0
+        self.here = self.people(self.beds)
+
+    def people(self, n: int, more: float = 0.0) -> pd.DataFrame:
+        normal = self.rng.normal(size=(n, 4)) + self.shift + [more, 0, 0, 0]
+        return pd.DataFrame({
+            "creatinine": np.exp(0.35 * normal[:, 0]), "urea": np.exp(3.6 + 0.5 * normal[:, 1]),
+            "haemoglobin": 12.8 + 1.9 * normal[:, 2],
+            "marker": np.exp(1.5 + normal[:, 3]) * (self.rng.random(n) > 0.3),
+            "kind": self.rng.choice(["medical", "surgical", "trauma"], n, p=self.mix),
+        })  # fmt: skip
+
+    def night(self, number: int) -> tuple[pd.DataFrame, int]:
+        """The night's table, and how many stayed from the last."""
+        left = np.flatnonzero(self.rng.random(self.beds) < 1 / self.stay)
+        new = self.people(len(left), 0.25 * (number % 7 > 4))
+        self.here = pd.concat([self.here.drop(index=left), new], ignore_index=True)
+        noise = np.exp(self.rng.normal(size=(self.beds, 3)) * [0.1, 0.15, 0.3])
+        measured = self.here.assign(
+            haemoglobin=self.here["haemoglobin"] + 0.5 * self.rng.normal(size=self.beds)
+        )
+        measured[["creatinine", "urea", "marker"]] *= noise
+        return measured, self.beds - len(left)
+
+
+def wards(n_wards: int) -> None:
+    """Alarms of wards that differ from training: beside it, and beside their own nights."""
+    looks, alarms, seen = 0, Counter[str](), Counter[tuple[str, str]]()
+    for number in range(n_wards):
+        rng = np.random.default_rng([3, number])
+        pool = pd.concat([SimulatedWard(rng).people(60) for _ in range(12)])
+        past, ward = profile(Columns.of(pool), WARD), SimulatedWard(rng)
+        counts: list[dict[str, Any]] = []
+        stayed = 0
+        for night in range(NIGHTS):
+            table, still = ward.night(night)
+            stayed += still
+            own = None
+            if len(counts) >= LEAST:
+                own = OwnNights(counts[-WINDOW:], independent(stayed / ward.beds / (night + 1)))
+            gates = _fed(past, table)
+            if own is not None:
+                before, (after, _) = gates.attention(), told_apart(gates, own)
+                looks += 1
+                alarms.update(["training"] * bool(before) + ["own nights"] * bool(after))
+                if night == CHANGED_ON:
+                    usual = {(one.code, one.column) for one in before}
+                    for what, change in WARD_CHANGES.items():
+                        changed = _fed(past, change(table, rng))
+                        new = {(one.code, one.column) for one in changed.attention()} - usual
+                        seen[what, "training"] += bool(new)
+                        seen[what, "own nights"] += bool(told_apart(changed, own)[0])
+            counts.append(counts_of(gates))
+    print("| per cent of nights with an alarm | beside training | beside own nights |\n|---|---|---|")
+    sides = ("training", "own nights")
+    print(
+        f"| nothing, {looks} nights | {' | '.join(f'{100 * alarms[side] / looks:.1f}' for side in sides)} |"
+    )
+    for what in WARD_CHANGES:
+        print(f"| {what} | {' | '.join(f'{100 * seen[what, side] / n_wards:.0f}' for side in sides)} |")
+
+
+def _fed(past: Any, table: pd.DataFrame) -> Gates:
+    gates = Gates(past, WARD)
+    gates.add(Columns.of(table))
+    return gates
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Do the gates cry wolf, and do they sleep?")
     parser.add_argument("--nights", type=int, default=300, help="Nights of each size without a change.")
     parser.add_argument("--changed", type=int, default=100, help="Nights of each size with one.")
+    parser.add_argument("--wards", type=int, default=0, help="Simulate so many wards instead.")
     asked = parser.parse_args()
+    if asked.wards:
+        wards(asked.wards)
+        return
     print(f"| table | night | gate | {' | '.join(f'{size} rows' for size in SIZES)} |")
     print("|---|---|---|" + "---|" * len(SIZES))
     unchanged: Changes = {SAME: ("any", lambda night, rng: night)}

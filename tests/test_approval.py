@@ -81,7 +81,7 @@ def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_
 
     screen(
         "score", folder / "good", folder / "night.csv", "--out", folder / "second", "--date", "2026-03-02",
-        *where,
+        "--accept-delivery", "one table for both nights", *where,
     )  # fmt: skip
     screen("history", "--ledger", folder / "l.db", "--verify")
 

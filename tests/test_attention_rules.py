@@ -302,6 +302,7 @@ def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_
     for day in ("01", "02", "03", "03"):
         words = ("score", judged / "mute", judged / "night.csv", "--ledger", tmp_path / "book.db", "--json")
         out = tmp_path / f"run-{len(said)}"
+        words += ("--accept-delivery", "the same table again")
         answer = screen(*words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5)
         said.append("quiet_nights" in {reason["code"] for reason in json.loads(answer.stdout)["attention"]})
 

@@ -57,7 +57,8 @@ def night(tmp_path_factory):
     for day, seed in (("2026-03-01", 7), ("2026-03-02", 7)):
         table = patients(120, share=0.3, seed=seed).drop(columns="ill")
         tonight = written(table, folder / f"{day}-Mustermann.csv")
-        screen("score", model, tonight, "--out", folder / day, "--date", day, *ledger)
+        same = ("--accept-delivery", "the same table again")
+        screen("score", model, tonight, "--out", folder / day, "--date", day, *ledger, *same)
     return folder / "2026-03-02"
 
 

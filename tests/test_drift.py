@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.gates.column_profile import SampledValues, missing_in, profile, tenths
+from screening.gates.column_profile import SampledValues, missing_in, profile, steps
 from screening.gates.drift import ALARMS, Gates
 from screening.gates.tests import ks, psi, total_variation
 from screening.sources.columns import Columns
@@ -21,7 +21,7 @@ counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 
 @pytest.mark.parametrize("per_tenth", [1, 5])
 def test_equal_bins_lie_in_their_own_tenths(per_tenth):
-    assert tenths(np.ones(10 * per_tenth)).tolist() == np.repeat(np.arange(10), per_tenth).tolist()
+    assert steps(np.ones(10 * per_tenth), 10).tolist() == np.repeat(np.arange(10), per_tenth).tolist()
 
 
 @given(counts, st.integers(1, 20))
@@ -53,7 +53,7 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
 
     assert sum(found.counts) == len(values)
     assert min(found.counts) > 0
-    assert len(np.unique(tenths(found.counts))) <= 10
+    assert len(np.unique(steps(found.counts, 10))) <= 10
 
 
 def test_the_training_table_itself_passes_without_a_word():

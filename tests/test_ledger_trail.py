@@ -78,7 +78,8 @@ FORGERIES = [
     ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
     ("UPDATE cases SET verdict = 'known' WHERE case_id = 'a'", "entry 1"),
     (
-        "INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow FROM runs WHERE entry = 2",
+        "INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow, source FROM runs "
+        "WHERE entry = 2",
         "entry 99",
     ),
     ("UPDATE champions SET model = 'x'", "table champions .* entry 1"),

@@ -148,7 +148,8 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
     written(voxels(4, 50, seed=9), tmp_path / "new.parquet")
     for day in (1, 2):
         words = ["score", tmp_path / "m", tmp_path / "new.parquet", "--date", f"2026-03-0{day}"]
-        screen(*words, "--out", tmp_path / f"r{day}", "--ledger", "screening.db")
+        same = ("--accept-delivery", "the same images again")
+        screen(*words, "--out", tmp_path / f"r{day}", "--ledger", "screening.db", *same)
     run = json.loads((tmp_path / "r2" / "run.json").read_text())
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
 
@@ -310,7 +311,7 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
-        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_third(killed))
+        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_fourth(killed))
         with pytest.raises(KeyboardInterrupt):
             score_night(load_model(model), ward / "night2.csv", ward / "run2", date="2026-03-02", ledger=book)
     left = read_document(ward / "run2", "run")["ledger"]
@@ -321,14 +322,14 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
     screen("history", "--verify")
 
 
-def killed_third(end):
+def killed_fourth(end):
     """Commits that succeed but for the one that enters the night: the second, after it was reserved."""
     real, calls = sa.engine.default.DefaultDialect.do_commit, []
 
     def commit(dialect: object, connection: object) -> None:
         calls.append(1)
-        # A look at the ledger ends with a commit too: before scoring, and the reservation.
-        (end if len(calls) == 3 else real)(dialect, connection)
+        # A look at the ledger ends with a commit too: before scoring and after it, and the reservation.
+        (end if len(calls) == 4 else real)(dialect, connection)
 
     return commit
 

@@ -260,6 +260,7 @@ def ledger(
     directories hold heads which this copy of the trail has not.
     """
     from screening import ledger as books
+    from screening.ledger import heads
 
     if action is Action.rebuild:
         with books.open_ledger(place) as book:
@@ -269,5 +270,5 @@ def ledger(
     if runs is None:
         raise UsageError("accept looks at run directories; give --runs")
     with books.open_ledger(place) as book:
-        lost = books.heads.accept(book, runs, reason or "")
+        lost = heads.accept(book, runs, reason or "")
     tell({"accepted": lost}, as_json)

@@ -68,6 +68,10 @@ Night = Annotated[
     str | None,
     typer.Option("--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent."),
 ]
+AcceptDelivery = Annotated[
+    str | None,
+    typer.Option(metavar="REASON", help="Take a table that does not look like tonight's; say why."),
+]
 
 
 def _model_there(folder: Path) -> Path:

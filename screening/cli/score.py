@@ -16,6 +16,7 @@ import typer
 from screening.cli import logs
 from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences, tell
 from screening.cli.options import (
+    AcceptDelivery,
     AsJson,
     Cluster,
     Jobs,
@@ -71,6 +72,7 @@ def score(
         bool,
         typer.Option("--force", help="With --ledger: enter a known night, or another table or model for it."),
     ] = False,
+    accept_delivery: AcceptDelivery = None,
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Take a --date after tomorrow, for tests.")
     ] = False,
@@ -105,8 +107,8 @@ def score(
         run = scoring.score(
             loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
-            allow_future=allow_future, jobs=jobs, cluster=cluster, progress=progress,
-            templates=templates,
+            accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
+            progress=progress, templates=templates,
         )  # fmt: skip
         told = run.summary()
         if shadow and book is not None:
@@ -198,6 +200,7 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this series; may be repeated.")
     ] = None,
+    accept_delivery: AcceptDelivery = None,
     ledger: Annotated[
         str | None,
         typer.Option(metavar="URL", envvar="SCREEN_LEDGER", help="Ledger, where NIGHT.toml names none."),
@@ -224,9 +227,14 @@ def run(
             raise UsageError(
                 f"--only {name}: no such series in {site.name}{did_you_mean(name, network.series)}"
             )
+    if accept_delivery is not None and not only:
+        raise UsageError("--accept-delivery is for tables that somebody has looked at; give --only NAME too")
     night = night_of_date(date)
     logs.about(night=night)
-    found = run_night(network, night, only=only or (), strict=strict, told=logs.relay, cluster=cluster)
+    found = run_night(
+        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
+        cluster=cluster,
+    )  # fmt: skip
     document = plain(found.document)
     text = json.dumps(document | {"overview": str(found.page)}, ensure_ascii=False).encode()
     lines = [*found.document.series, *found.document.caught_up, *found.document.shadows]

@@ -95,18 +95,26 @@ def alarms(counts: ScoreCounts) -> bool:
     return counts.p <= ALARM and counts.distance >= SMALLEST
 
 
-def reason(counts: ScoreCounts | None) -> Reason | None:
-    """Why the night deserves attention; None where its scores are like those of training."""
+def reason(counts: ScoreCounts | None, own_nights: int = 0) -> Reason | None:
+    """Why the night deserves attention; None where its scores are like those of training.
+
+    `own_nights`: of so many nights of the series are the counts that tonight's stand beside, not of training.
+    """
     if counts is None or not alarms(counts):
         return None
-    return Reason(
-        "scores_differ",
-        words(counts),
-        figure=counts.p,
-        threshold=ALARM,
-        remedy="Compare the columns with training under Data, and ask the source what has changed; if the "
-        "patients are other ones now, train again.",
+    if own_nights:
+        who, where = "patients" if counts.unit == "group" else "rows", "higher" if counts.higher else "lower"
+        said = (
+            f"Tonight's {who} score {where} on the whole than those of this series' last {own_nights} nights "
+            f"(largest difference of shares {counts.distance:.2f}, p {_p(counts.p or 0.0)})."
+        )
+        remedy = "Ask the source what has changed since: the patients, the laboratory or the coding."
+        return Reason("scores_differ", said, None, counts.p, ALARM, remedy)
+    remedy = (
+        "Compare the columns with training under Data, and ask the source what has changed; if the "
+        "patients are other ones now, train again."
     )
+    return Reason("scores_differ", words(counts), None, counts.p, ALARM, remedy)
 
 
 def _p(value: float) -> str:

@@ -143,6 +143,35 @@ class Stopping:
 
 
 @document
+class Delivery:
+    """How the night's table came, beside the nights of the series before it: counts and days, no patient.
+
+    `units`: patients where rows are grouped, else rows. `earlier`: the last night that came as expected, of
+    whose `before` patients (a sample of some hundred) `still` are in tonight's table. `usual`: the fewest and
+    the most rows that were expected. `oldest`, `newest`: days of the rows' time. `found`: codes of what is
+    unlike an expected delivery; `doubtful`: whether chance does not explain it; `accepted`: why somebody
+    takes the night all the same.
+    """
+
+    rows: int
+    units: int
+    earlier: str | None = None
+    before: int | None = None
+    still: int | None = None
+    usual: tuple[int, int] | None = None
+    oldest: str | None = None
+    newest: str | None = None
+    found: Sequence[str] = ()
+    doubtful: bool = False
+    accepted: str | None = None
+
+    @property
+    def measure(self) -> bool:
+        """Whether later nights are held against this one."""
+        return not self.doubtful or self.accepted is not None
+
+
+@document
 class Since:
     """What became of the list since the last night that was in force."""
 
@@ -183,9 +212,10 @@ class RunDocument:
     """Everything that a night's run states.
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
-    several classes `confusion` and `per_class`. `drift` says how the scores lie among those of training.
-    `geometries` are the grids of the images that were scored. `outputs` has the SHA-256 of the tables beside
-    it. `erased` counts patients whom the page named and no longer does; the counts stay.
+    several classes `confusion` and `per_class`. `unlike_training` has what differs from training as it does
+    on the series' other nights: nobody need act on it. `drift` says how the scores lie among those of
+    training. `geometries` are the grids of the images that were scored. `outputs` has the SHA-256 of the
+    tables beside it. `erased` counts patients whom the page named and no longer does; the counts stay.
     """
 
     format_version: int
@@ -207,6 +237,8 @@ class RunDocument:
     near_misses: Sequence[Case]
     scale: ScoreScale | None = None
     attention: Sequence[Reason]
+    unlike_training: Sequence[Reason] = rare(())
+    delivery: Delivery | None = rare()
     sample: Sequence[str]
     unflagged: Unflagged
     discoveries: Discoveries | None

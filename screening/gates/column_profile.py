@@ -13,7 +13,7 @@ from screening.documents.model import NumberProfile, Profile, TextProfile
 from screening.gates.tests import effective_units, ks, psi, total_variation
 from screening.sources.columns import Columns, absent
 
-STEPS = 50
+STEPS, TENTHS = 50, 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 8192
@@ -65,12 +65,12 @@ def texts(values: np.ndarray) -> dict[str, int]:
     return {f"{value:g}" if isinstance(value, float) else value: n for value, n in counted}
 
 
-def tenths(counts: ArrayLike) -> np.ndarray:
-    """Which tenth of the training rows each bin lies in: the bins a PSI is taken over, shape (n_bins,)."""
+def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
+    """Which of `n_steps` equal shares of the training rows each bin lies in, shape (n_bins,)."""
     counted = np.asarray(counts, float)
     share = counted / max(counted.sum(), 1.0)
     middle = np.cumsum(share) - share / 2
-    return np.unique(np.minimum((middle * 10).astype(int), 9), return_inverse=True)[1].ravel()
+    return np.unique(np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True)[1].ravel()
 
 
 def missing_in(past: Profile, name: str) -> int:
@@ -148,7 +148,7 @@ class Column:
     def index(self) -> float | None:
         """PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
-            place = tenths(self.expected)
+            place = steps(self.expected, TENTHS)
             return psi(np.bincount(place, self.expected), np.bincount(place, self.counts))
         return psi(np.append(self.expected, self.more), np.append(self.counts, self.n_unseen))
 

@@ -40,7 +40,7 @@ class Gates:
 
     def __init__(self, past: Profile, contract: Contract):
         self.contract = contract
-        self.n_units = past.n_units
+        self.past, self.n_units = past, past.n_units
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
         self.columns = {
@@ -83,6 +83,14 @@ class Gates:
             if shift and shift.sure and self.contract.unit_policy(name) == "stop"
         ]
 
+    def changed_units(self) -> list[Reason]:
+        """Columns that are in other units surely, or in some of their rows."""
+        return [
+            self._of_unit(name, shift)
+            for name, shift in self._shifts().items()
+            if shift and (shift.sure or shift.share < 1)
+        ]
+
     def notes(self) -> list[str]:
         """What is worth counting aloud and is no alarm: rows of unseen categories that are scored."""
         return [
@@ -101,7 +109,7 @@ class Gates:
             if shift:
                 reasons.append(self._of_unit(name, shift))
             tests = [self._missing(name, column), self._unseen(name, column)]
-            if not shift and not self._normalised(name):
+            if not shift and not self.normalised(name):
                 tests += [self._values(name, column), self._outside(name, column)]
             reasons += [reason for reason in tests if reason]
         return reasons
@@ -114,24 +122,24 @@ class Gates:
                 ks=column.distance(),
                 outside=column.outside / column.present if column.present else 0.0,
                 unseen=column.n_unseen,
-                normalised=self._normalised(name),
-                alarm=not self._normalised(name) and self._values(name, column) is not None,
+                normalised=self.normalised(name),
+                alarm=not self.normalised(name) and self._values(name, column) is not None,
             )
             for name, column in self.columns.items()
         }
 
-    def _normalised(self, name: str) -> bool:
+    def normalised(self, name: str) -> bool:
         """Whether scale and centre of this feature are taken out within each group before scoring."""
         return self.contract.features[name].normalise is not None
 
-    def _allowed(self, gate: str) -> float:
+    def allowed(self, gate: str) -> float:
         """The chance one column may have of a false alarm, so that all together keep to `ALARMS`."""
         if gate == "missing":
             concerned = len(self.columns)
         elif gate == "unseen":
             concerned = sum(not column.numeric for column in self.columns.values())
         elif gate == "values":
-            concerned = sum(not self._normalised(name) for name in self.columns)
+            concerned = sum(not self.normalised(name) for name in self.columns)
         else:
             concerned = len(list(self._numbers()))
         return ALARMS[gate] / max(concerned, 1)
@@ -140,10 +148,10 @@ class Gates:
         return (
             (name, column)
             for name, column in self.columns.items()
-            if column.numeric and not self._normalised(name)
+            if column.numeric and not self.normalised(name)
         )
 
-    def _per_row(self) -> float:
+    def per_row(self) -> float:
         """What a row of tonight is worth in independent ones."""
         return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
 
@@ -158,14 +166,14 @@ class Gates:
         return self._units
 
     def _shift(self, name: str, column: Column) -> UnitShift | None:
-        now, past = self._per_row(), self._per_past_row(column)
+        now, past = self.per_row(), self._per_past_row(column)
         rows, distance = column.present * now, column.distance()
         if distance is None or not isinstance(column.past, NumberProfile):
             return None
         differs = tests.other_distribution(distance, rows, column.n_past * past) < DIFFERS
         return unit_shift(
             column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
-            n_units=column.n_past * past, night_units=rows, differs=differs, chance=self._allowed("units"),
+            n_units=column.n_past * past, night_units=rows, differs=differs, chance=self.allowed("units"),
         )  # fmt: skip
 
     def _of_unit(self, name: str, shift: UnitShift) -> Reason:
@@ -189,13 +197,13 @@ class Gates:
 
     def _reason(self, gate: str, code: str, words: str, name: str, p: float) -> Reason | None:
         """What a gate says, where chance does not explain it."""
-        allowed = self._allowed(gate)
+        allowed = self.allowed(gate)
         return Reason(code, words, name, p, allowed, CHECK) if p < allowed else None
 
     def _missing(self, name: str, column: Column) -> Reason | None:
         if not self.n_rows:
             return None
-        now, past = self._per_row(), self._per_past_row(column)
+        now, past = self.per_row(), self._per_past_row(column)
         gone, before = self.n_rows - column.present, column.missing_past
         share, share_past = gone / self.n_rows, before / max(before + column.n_past, 1)
         p = tests.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
@@ -207,7 +215,7 @@ class Gates:
     def _unseen(self, name: str, column: Column) -> Reason | None:
         if not column.n_unseen:
             return None
-        now, past = self._per_row(), self._per_past_row(column)
+        now, past = self.per_row(), self._per_past_row(column)
         p = tests.never_seen(
             [n * now for n in column.unseen.values()], column.expected * past, column.present * now
         )
@@ -218,7 +226,7 @@ class Gates:
         distance = column.distance()
         if distance is None or distance < WORTH_SAYING:
             return None
-        now, past = self._per_row(), self._per_past_row(column)
+        now, past = self.per_row(), self._per_past_row(column)
         if column.numeric:
             p = tests.other_distribution(distance, column.present * now, column.n_past * past)
         else:
@@ -230,7 +238,7 @@ class Gates:
     def _outside(self, name: str, column: Column) -> Reason | None:
         if not column.outside or column.outside < OUTSIDE * column.present:
             return None
-        now, past = self._per_row(), self._per_past_row(column)
+        now, past = self.per_row(), self._per_past_row(column)
         p = tests.outside(column.outside * now, column.present * now, column.n_past * past)
         words = f"{name}: {column.outside} of {column.present} values lie outside the training range."
         return self._reason("outside", "outside_range", words, name, p)

@@ -15,6 +15,7 @@ from screening.ledger.nights import (
     reserve,
     series_by,
 )
+from screening.ledger.past_nights import PastNights, past_nights
 from screening.ledger.register import Artefact, hand_out
 from screening.ledger.retraining import judged, record_retraining
 from screening.ledger.status import Due, Pulse, pulses
@@ -28,6 +29,7 @@ __all__ = [
     "Known",
     "Ledger",
     "NightCases",
+    "PastNights",
     "Published",
     "Pulse",
     "Recorded",
@@ -39,6 +41,7 @@ __all__ = [
     "history",
     "judged",
     "open_ledger",
+    "past_nights",
     "promote",
     "published",
     "pulses",

@@ -90,8 +90,11 @@ RUNS = sa.Table(
     sa.Column("model", sa.String(64), nullable=False),
     # Scored beside the champion and shown to nobody: never in force.
     sa.Column("shadow", sa.Boolean, nullable=False),
+    # SHA-256 over the digests of the table's files: the same bytes on another night are found by it.
+    sa.Column("source", sa.String(64), nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
+    sa.Index("runs_by_source", "source"),
 )
 
 CASES = sa.Table(

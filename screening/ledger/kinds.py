@@ -5,6 +5,7 @@ A further kind is one type here: its fields are the facts of part 0, `rows` what
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from screening.documents import Reason, ScoreCounts
 from screening.documents.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
 from screening.documents.model import TrainedOn
-from screening.documents.run import Unflagged
+from screening.documents.run import Delivery, Unflagged
 from screening.documents.shape import document, plain, rare, read
 from screening.errors import ModelError
 from screening.ledger import trail
@@ -100,6 +101,12 @@ class NightFacts:
     table: str | None = None
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
+    delivery: Delivery | None = None
+
+
+def source_digest(table: str | None) -> str | None:
+    """What a night's table is found by; `table` has the digests of its files."""
+    return table and hashlib.sha256(table.encode()).hexdigest()
 
 
 def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
@@ -111,8 +118,9 @@ def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
 class Night(Facts):
     """A night of a series.
 
-    Its parts `cases` have the cases, some thousand each, and its part `lots` keyed hashes of patients
-    (`screening.cohort.ids.keyed_lots`, by the digest of the run's model).
+    Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
+    (`screening.cohort.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
+    features counted (`screening.gates.own_nights.counts_of`).
     """
 
     key: str
@@ -126,7 +134,8 @@ class Night(Facts):
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         names = ("key", "revision", "series", "night", "model", "shadow")
-        yield RUNS, [{name: getattr(self, name) for name in names} | {"entry": entry.number}]
+        mine = {"entry": entry.number, "source": source_digest(self.facts.table)}
+        yield RUNS, [{name: getattr(self, name) for name in names} | mine]
         if self.begins:
             yield from _changed(entry, [self.series], self.model)
         columns = ("state", "nights", "drawn", "judged", "verdict")

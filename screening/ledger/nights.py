@@ -52,6 +52,7 @@ class NightCases:
     facts: Mapping[str, Any]  # Figures for `screen history`; of patients only the hashes under `drift`.
     known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
     draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
+    columns: Mapping[str, Any] | None = None  # What its features counted, for the nights to come.
     named: str | None = None  # Name of the series, where somebody named it.
     shadow: bool = False  # Scored beside the champion: nothing of it is in force.
 
@@ -106,17 +107,19 @@ class Recorded:
 
 
 @contextmanager
-def entering(ledger: Ledger, night: NightCases, *, force: bool = False) -> Iterator[Tonight]:
+def entering(
+    ledger: Ledger, night: NightCases, *, force: bool = False, again: bool = False
+) -> Iterator[Tonight]:
     """Enter a night in one transaction with what is done in the block, such as publishing its directory.
 
     Nobody else writes in the ledger meanwhile; where the block fails nothing was entered.
 
     `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
-    known now; the old one is kept. Raises UsageError: another table of this night is in force, or another
-    model is the series' champion.
+    known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
+    this night is in force, or another model is the series' champion.
     """
     with ledger.writing() as connection:
-        yield Tonight(connection, ledger.clock(), night, force)
+        yield Tonight(connection, ledger.clock(), night, force, again)
 
 
 def record_night(
@@ -148,10 +151,10 @@ OTHER_MODEL = (
 class Tonight:
     """A night that is being entered: what the ledger knows of its cases, before it is entered."""
 
-    def __init__(self, connection: sa.Connection, recorded: str, night: NightCases, force: bool):
+    def __init__(self, connection: sa.Connection, recorded: str, night: NightCases, force: bool, anew: bool):
         self._connection, self._recorded, self._night = connection, recorded, night
         again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        known = None if force else connection.execute(again).first()
+        known = None if force or anew else connection.execute(again).first()
         if known is None and not force:
             _refuse_second(connection, night)
         before = in_force(connection, night.series, night.beside, RUNS.c.night < night.night)
@@ -192,7 +195,8 @@ class Tonight:
         }  # fmt: skip
         head = append(
             connection, self._recorded, read(Night, facts, "the night"),
-            Part("lots", list(cell), list(map(str, who))), _parts(self.cases, drawn, night.sampled),
+            Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns),
+            _parts(self.cases, drawn, night.sampled),
         )  # fmt: skip
         return Recorded(
             revision, head, self.cases, self.counts, drawn, tuple(attention), _chain(connection), self._since

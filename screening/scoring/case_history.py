@@ -52,7 +52,8 @@ def night_of(
             "unflagged": {"cases": run.unflagged.cases},
             "missing": _missing(run),
             "drift": run.drift and run.drift.to_dict(),
-            "table": ",".join(file.sha256[:16] for file in run.input.files),
+            "table": digests_of(run),
+            "delivery": run.delivery and plain(run.delivery),
             "promised": _promised(run.model),
             "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
@@ -71,6 +72,11 @@ def attention_of(model: Model, run: RunDocument, states: Mapping[str, Any], quie
     recognisable = bool(model.contract.id or model.contract.group)
     known = replace(run, counts=replace(run.counts, **states))
     return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
+
+
+def digests_of(run: RunDocument) -> str:
+    """The night's table, as the ledger knows it."""
+    return ",".join(file.sha256[:16] for file in run.input.files)
 
 
 def _missing(run: RunDocument) -> dict[str, int]:

@@ -19,12 +19,14 @@ from screening.documents.stored import run_in
 from screening.documents.tables import table, word
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
+from screening.gates.own_nights import counts_of
 from screening.kernels.threads import limit_threads
 from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
 from screening.scoring.case_history import attention_of, night_of, remembered, waiting
+from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.rows import RowColumns, Rows, write_scores
@@ -87,6 +89,7 @@ def score(
     series: str | None = None,
     shadow: bool = False,
     force: bool = False,
+    accept_delivery: str | None = None,
     allow_future: bool = False,
     batch_rows: int = BATCH_ROWS,
     jobs: int = -1,
@@ -118,6 +121,9 @@ def score(
     force : bool
         With a ledger: enter a night it has already, or another table or model for it, as a new revision,
         judged by what is known now.
+    accept_delivery : str, optional
+        Why the table is right although it does not look like tonight's delivery, in a few words that the page
+        and the ledger keep; a night that was entered already is entered again, as a new revision.
     allow_future : bool
         Take a date after tomorrow, as tests need it.
     batch_rows : int
@@ -140,7 +146,8 @@ def score(
     Raises
     ------
     CohortError
-        The table breaks the model's contract; nothing is written.
+        The table breaks the model's contract, or is surely another night's or another ward's; nothing is
+        written.
     UsageError
         The date is none, the place cannot be written or holds another night or model, or a template cannot
         be drawn; another table or model is in force for this night of the series.
@@ -163,6 +170,8 @@ def score(
         raise UsageError(
             "--shadow is for a ledger, which compares it with the series' champion; give --ledger"
         )
+    if accept_delivery is not None and not accept_delivery.strip():
+        raise UsageError("--accept-delivery: say why in a few words; page and ledger keep them")
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
     _refuse_other_night(out, night, model)
@@ -181,25 +190,28 @@ def score(
         stream = model.opened(source, batch_rows=batch_rows, label=label)
         decided = stack.enter_context(decided_by(workers, model, stream, out))
         rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
-        n_scored = 0
+        arrival, n_scored = Arrival(), 0
         with rows.appending(columns.schema) as append:
             for batch in stream:
                 scored = score_batch(model, batch, decided(batch))
                 append(columns.table(batch, scored))
                 kept.add(batch, scored)
+                arrival.add(batch)
                 n_scored += batch.n_rows
                 if progress is not None:
                     progress(n_scored, stream.source.n_rows or 0)
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         summary = Summary(model, kept, rows, seed=int(key[:16], 16))
         run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
+        run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
         if ledger is None:
             run = replace(run, attention=of_run(run, trained=model.trained))
             write_scores(rows, folder / "scores.parquet")
         else:
             brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
+            brought = replace(brought, columns=counts_of(stream.gates) if stream.gates else None)
             reserve(ledger, brought)
-            tonight = book.enter_context(entering(ledger, brought, force=force))
+            tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
             write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))

@@ -20,7 +20,7 @@ from screening.page.comparison import render_comparison
 from screening.storage.loading import load_model
 from screening.storage.serialization import read_document
 
-NIGHT = ("--date", "2026-03-02", "--jobs", "1")
+NIGHT = ("--date", "2026-03-02", "--jobs", "1", "--accept-delivery", "the same table again")
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 TWO_FOLDS = ("--recipes", "logistic", "--control", "logistic", "--search", "1", "--folds", "2")
 ONCE = ("--repeats", "1", *ROLES)

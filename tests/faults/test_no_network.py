@@ -28,6 +28,7 @@ def permitted() -> bool:
 def test_a_night_runs_where_there_is_no_network(desk):
     ledger = ["--ledger", desk / "screening.db"]
     score = ["score", desk / "model", desk / "tonight.csv", "--out", desk / "next", "--date", "2026-03-02"]
+    score += ["--accept-delivery", "the same table again"]
     called = subprocess.run([*APART, sys.executable, "-c", CALL], capture_output=True, text=True)
     night = (
         ["check", desk / "tonight.csv", "--model", desk / "model"], [*score, *ledger],

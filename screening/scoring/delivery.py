@@ -1,0 +1,133 @@
+"""A night beside the nights of its series: how its table came, and in what it is unlike them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.ids import id_shape, joined_shapes, other_shape
+from screening.cohort.stream import CohortStream
+from screening.documents import ScoreCounts
+from screening.documents.drift import reason
+from screening.documents.model import IdShape
+from screening.documents.reason import Reason
+from screening.documents.run import Delivery, RunDocument
+from screening.errors import CohortError
+from screening.gates.delivery import examine, share_that_stays, still_there
+from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
+from screening.ledger import Ledger, PastNights, past_nights
+from screening.scoring.case_history import digests_of, series_of
+from screening.scoring.drift import REMEMBERED
+from screening.statistics.shift import shift
+from screening.storage.model import Model
+
+SHAPED = 100_000
+"""Rows whose ids tell how ids are written."""
+NOTHING_BEFORE = PastNights({}, {}, {}, None, ())
+
+
+class Arrival:
+    """What the rows of a table tell of it as a whole: the days of their time, and how ids are written."""
+
+    def __init__(self) -> None:
+        self.days: list[np.datetime64] = []
+        self.shape: IdShape | None = None
+
+    def add(self, batch: Cohort) -> None:
+        """Take in the rows of one batch."""
+        if batch.time is not None and batch.n_rows:
+            self.days += [batch.time.min(), batch.time.max()]
+        named = batch.contract.id and not batch.contract.coordinates
+        if named and (self.shape is None or self.shape.n_rows < SHAPED):
+            self.shape = joined_shapes(self.shape, id_shape(batch.id))
+
+    def counted(self, run: RunDocument, past: PastNights, accepted: str | None) -> Delivery:
+        """How the table came, before it is held against anything."""
+        listed = run.counts.read if run.groups is None else len(run.groups)
+        days = [str(day.astype("datetime64[D]")) for day in self.days]
+        told = Delivery(
+            rows=run.counts.read,
+            units=listed if run.groups_total is None else run.groups_total,
+            oldest=min(days, default=None),
+            newest=max(days, default=None),
+            accepted=accepted,
+        )
+        if past.patients is None or run.drift is None:
+            return told
+        before, still = still_there(past.patients, run.drift.who, REMEMBERED)
+        return replace(told, earlier=max(past.scores), before=before, still=still)
+
+
+def beside_past(
+    model: Model,
+    run: RunDocument,
+    stream: CohortStream,
+    arrival: Arrival,
+    ledger: Ledger | None,
+    series: str | None,
+    shadow: bool,
+    accept: str | None,
+) -> tuple[RunDocument, bool]:
+    """The run with how its table came, and what it is unlike; and whether a night entered is entered again.
+
+    `accept`: why somebody takes the delivery as it is.
+    Raises CohortError: the table is surely not tonight's, or not of this ward.
+    """
+    past = NOTHING_BEFORE
+    if ledger is not None:
+        named = series_of(model, series)
+        past = past_nights(ledger, named, run.date, model.digest, digests_of(run), shadow=shadow)
+    accepted = accept or past.accepted
+    contract, trained = model.contract, model.facts.training.ids
+    counted = arrival.counted(run, past, accepted)
+    # A table that is scored alone is of no night that its rows could be too old for.
+    dated = counted if past is not NOTHING_BEFORE else replace(counted, oldest=None, newest=None)
+    delivery, findings = examine(
+        run.date, dated, past.deliveries,
+        n_files=len(run.input.files),
+        files_expected=contract.files_per_night,
+        rows_expected=contract.rows_per_night,
+        other_ids=other_shape(trained, arrival.shape) if ledger and trained and arrival.shape else (),
+        same_table=past.same_table,
+    )  # fmt: skip
+    if accepted is None and any(one.sure for one in findings):
+        raise CohortError([f"{one.reason.words} {one.reason.remedy}" for one in findings if one.sure])
+    alarms, known = _apart(run, stream, past)
+    told = [] if accepted else [one.reason for one in findings]
+    delivery = replace(delivery, oldest=counted.oldest, newest=counted.newest)
+    run = replace(run, delivery=delivery, attention=[*told, *alarms], unlike_training=known)
+    return run, accepted != past.accepted
+
+
+def _apart(run: RunDocument, stream: CohortStream, past: PastNights) -> tuple[list[Reason], list[Reason]]:
+    """The run's reasons with those of the series' own nights, and what is merely unlike training."""
+    own, gates, alarms, known = None, stream.gates, list(run.attention), list[Reason]()
+    worth = independent(share_that_stays(past.deliveries.values()))
+    if gates is not None:
+        bins = counts_of(gates)["bins"]
+        nights = {day: counts for day, counts in past.columns.items() if counts["bins"] == bins}
+        if len(nights) >= LEAST:
+            rows = sum(past.deliveries[day].rows for day in nights)
+            units = sum(past.deliveries[day].units for day in nights)
+            own = OwnNights([*nights.values()], worth * units / rows)
+        unlike, known = told_apart(gates, own)
+        alarms = [one for one in alarms if one not in known]
+        alarms += [one for one in unlike if one not in alarms]
+    scores = reason(run.drift)
+    if run.drift is not None and len(past.scores) >= LEAST:
+        other = reason(beside_own(run.drift, past.scores, worth), len(past.scores))
+        alarms = [one for one in [*alarms, other] if one is not None and one != scores]
+        known = [one for one in [*known, scores] if one is not None]
+    return alarms, known
+
+
+def beside_own(tonight: ScoreCounts, past: Mapping[str, ScoreCounts], worth: float) -> ScoreCounts:
+    """Tonight's scores beside those of the series' own nights, of which a row is worth so much."""
+    before = np.sum([one.counted for one in past.values()], axis=0)
+    known = np.rint(before * worth).astype(int)
+    found = shift(known, tonight.counted)
+    told = replace(tonight, known=tuple(known.tolist()), distance=None, p=None)
+    return told if found is None else replace(told, distance=found.distance, p=found.p, higher=found.higher)
