@@ -28,7 +28,6 @@ def little_is_held():
         patch.setattr(night_rows, "READ_ROWS", 700)
         patch.setattr(ranked, "PIECE_ROWS", 800)
         patch.setattr(seen_ids, "HELD_ROWS", 2000)
-        patch.setattr(seen_ids, "PART_BITS", 3)
         yield
 
 

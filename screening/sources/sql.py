@@ -11,8 +11,11 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
+import os
 import sqlite3
+import tempfile
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +30,6 @@ from screening.sources import duckdb_rows
 from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.database import Database, described, read_url, safe_words
 from screening.sources.duckdb_rows import Answer, block_rows
-from screening.sources.private_file import PrivateFile
 from screening.sources.readers import Batches, Part, Source, header_faults
 
 MOST_QUERY_BYTES = 1 << 20
@@ -76,6 +78,29 @@ def open_database(database: Database) -> Source:
 def database_errors() -> tuple[type[Exception], ...]:
     """What SQLAlchemy and DuckDB raise."""
     return (sa.exc.SQLAlchemyError, *duckdb_rows.errors())
+
+
+class PrivateFile:
+    """Keeps batches of rows in a file under `TMPDIR` that nobody else can open; `bytes` is its size."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self.bytes = 0
+
+    def put(self, rows: pa.RecordBatch) -> int:
+        """Put rows away; returns the place that `get` has them from."""
+        place = self._file.seek(0, os.SEEK_END)
+        with pa.ipc.new_stream(self._file, rows.schema) as stream:
+            stream.write_batch(rows)
+        self.bytes = self._file.tell()
+        return place
+
+    def get(self, place: int) -> pa.RecordBatch:
+        """The rows that were put there."""
+        self._file.seek(place)
+        with pa.ipc.open_stream(self._file) as stream:
+            return stream.read_next_batch()
 
 
 class KeptAnswer(Part):
