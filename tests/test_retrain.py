@@ -15,7 +15,6 @@ from test_ledger import enter
 from test_series import of_ward
 
 from screening import read_cohort, train
-from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.ledger import (
     Verdict,
@@ -326,7 +325,7 @@ def test_only_the_champions_successor_is_recorded(ledger):
     enter(ledger, of_ward(SERIES, 1, "a", "n", shadow=True))
     with pytest.raises(UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"):
         judged(ledger, SERIES, "n" * 64)
-    promote(ledger, SERIES, "n" * 64, "better", plain(compare_nights(ledger, SERIES, "n" * 64)))
+    promote(ledger, SERIES, "n" * 64, "better", compare_nights(ledger, SERIES, "n" * 64))
     with pytest.raises(UsageError, match="give the directory of the champion"):
         record_retraining(ledger, SERIES, "m" * 64, "k" * 64, {})
 

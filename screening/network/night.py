@@ -20,7 +20,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.errors import Locked, ModelError, ScreenError
-from screening.ledger import Ledger, Published, open_ledger, published
+from screening.ledger import Ledger, Published, heads, open_ledger, published
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
@@ -269,6 +269,7 @@ def _document(
 
 def _plans(network: Network, night: str) -> dict[str, Plan]:
     with open_ledger(network.ledger, make=True) as ledger:
+        heads.refuse_older(ledger, network.runs)
         return {name: plan_of(network, ledger, name, night) for name in network.series}
 
 

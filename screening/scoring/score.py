@@ -21,11 +21,11 @@ from screening.documents.stored import run_in
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Ledger, publish_night, record_night, since_last
+from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.document import night_of, remembered, run_document, waiting, with_id
+from screening.scoring.document import attention_of, night_of, remembered, run_document, waiting, with_id
 from screening.scoring.flags import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.night_summary import Blocks, Night
@@ -34,6 +34,7 @@ from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, written
 
 BATCH_ROWS = 16_384
+EARLIEST = 1900
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,10 +166,14 @@ def score(
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
     check_templates(templates, "run")
+    if ledger is not None:
+        heads.refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
+        # Closed last: the night stands in the ledger if and only if its directory came to stand.
+        ExitStack() as book,
         publish(out, "run") as folder,
         ExitStack() as stack,
     ):
@@ -196,9 +201,11 @@ def score(
             run = replace(run, attention=of_run(run, trained=model.trained))
         else:
             brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
-            found = record_night(ledger, brought, force=force)
+            reserve(ledger, brought)
+            tonight = book.enter_context(entering(ledger, brought, force=force))
+            found = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             known, drawn = found.cases, frozenset(found.drawn)
-            run = replace(remembered(run, brought, found), since=since_last(ledger, brought))
+            run = remembered(run, brought, found)
         run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
         times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
         if not shadow:
@@ -210,9 +217,11 @@ def score(
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
-    if ledger is not None:
-        # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
-        publish_night(ledger, key, found.revision)
+        if ledger is not None:
+            places = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
+            if model.directory is not None:
+                places.append(Artefact("model", model.directory.resolve(), model.digest))
+            tonight.hand_out(*places)
     return Run(Path(out), document)
 
 
@@ -222,6 +231,8 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    if night.year < EARLIEST:
+        raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
     # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
         raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")

@@ -53,16 +53,20 @@ class PageFolder:
             raise UsageError(f"{self.directory / LATEST} is a directory, and the latest page is called so")
 
     def show(self, page: bytes, night: str) -> Path:
-        """Have the page of a night there, and as `latest.html` unless a later night is there already."""
-        mine = self.of(night)
-        names = [path.name for path in self.directory.iterdir()]
-        for begun in filter(None, map(BEGUN.fullmatch, names)):
+        """Have the page of a night there; `latest.html` follows unless a later night is there already."""
+        for begun in filter(None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())):
             with suppress(Locked), hold(self.directory / begun[1]):
                 pass  # what a killed run began is removed by whoever can have its lock
-        self._put(mine, page)
-        if all(name <= mine.name for name in names if DATED.fullmatch(name)):
-            self._put(self.directory / LATEST, page)
-        return mine
+        places = self.places(night)
+        for place in places:
+            self._put(place, page)
+        return places[0]
+
+    def places(self, night: str) -> list[Path]:
+        """Where the page of a night is to lie: under its date, and as the latest where none is later."""
+        mine = self.of(night)
+        nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
+        return [mine, self.directory / LATEST] if all(name <= mine.name for name in nights) else [mine]
 
     def _put(self, path: Path, page: bytes) -> None:
         if path.is_symlink():
