@@ -13,7 +13,7 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import score
-from screening.scoring import night_summary as night
+from screening.scoring import summary as night
 from screening.storage.model import save_model
 
 ROOT = Path(__file__).parents[1]

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,9 @@ from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger import open_ledger
 from screening.scoring.exports.fhir import fhir_of
-from screening.scoring.exports.flagged import read_flagged
 from screening.scoring.exports.omop import omop_of
 from screening.scoring.exports.sheets import csv_of, xlsx_of
-from screening.scoring.flags import as_text, as_written
+from screening.scoring.flagged import BEGINS, FlaggedRows, as_text, read_flagged
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]
@@ -72,16 +72,18 @@ def flagged_of(run) -> pd.DataFrame:
 
 
 @given(st.text("ab=+-@'\"\t\n\r;,| \u2028＝", max_size=12))
-def test_what_is_marked_for_a_spreadsheet_is_read_back_as_it_was(text):
-    assert as_written(as_text(text)) == text
+def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(text):
+    """An apostrophe is marked too: without the marks every text is as it was."""
+    assert re.sub(f"{BEGINS}'", r"\1", as_text(text)) == text
 
 
 def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
     flagged, scores = read_flagged(run), flagged_of(run)
 
-    assert [row.id for row in flagged.rows] == scores["id"].tolist()
-    assert [row.score for row in flagged.rows] == scores["score"].tolist()
-    assert set(NASTY) <= {row.id for row in flagged.rows}
+    assert flagged.rows["id"].to_pylist() == scores["id"].tolist()
+    assert flagged.rows["score"].to_pylist() == scores["score"].tolist()
+    assert flagged.rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
+    assert set(NASTY) <= set(flagged.rows["id"].to_pylist())
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
@@ -121,10 +123,10 @@ def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run):
         for name, column in zip(header, sheet.columns, strict=True)
     }
     ids = [cell.value for cell in list(sheet.columns)[header.index("id")][1:]]
-    assert header == flagged.columns
+    assert header == flagged.table().column_names
     assert kinds["id"] == kinds["run_id"] == {"s"}
     assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"} and kinds["drawn"] == {"b"}
-    assert ids == [row.id for row in flagged.rows]
+    assert ids == flagged.rows["id"].to_pylist()
 
 
 def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run):
@@ -165,7 +167,8 @@ def test_an_id_that_fhir_cannot_hold_is_named_by_rank_alone(model, tmp_path):
 
 def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
-    flagged = replace(read_flagged(run), rows=[])
+    flagged = read_flagged(run)
+    flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
 
     assert r4.Bundle.model_validate_json(fhir_of(flagged)).entry is None
     assert csv_of(flagged).count(b"\n") == 1
@@ -233,16 +236,19 @@ def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run
 
     assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
     assert "--force" in again[1]
-    assert read_back(url, "flagged") == [tuple(row) for row in read_flagged(run).table()]
+    rows = read_flagged(run).table()
+    assert read_back(url, "flagged") == list(
+        zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    )
 
 
 def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeypatch):
     words = ["export", run, "--to", "table", "--url", url, "--table", "flagged", "--force"]
     said(*words)
     before = read_back(url, "flagged")
-    monkeypatch.setattr(
-        "screening.scoring.exports.flagged.FlaggedRow.cells", lambda row: [*[None] * 6, *"abc"]
-    )
+    # Columns that can be made into a table, and rows that cannot be had.
+    rows = SimpleNamespace(schema=read_flagged(run).table().schema)
+    monkeypatch.setattr(FlaggedRows, "table", lambda each: rows)
 
     code, _ = said(*words)
 

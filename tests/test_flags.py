@@ -1,7 +1,6 @@
-"""Rows of a night that its page will not show: sorted or looked through outside memory as within it."""
+"""Rows of a night that its page will not show: ranked or looked through outside memory as within it."""
 
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,68 +10,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort import ids as seen_ids
-from screening.scoring import flags
-from screening.scoring.flags import Flags, as_text, as_texts
+from screening.scoring import flagged as ranked
+from screening.scoring import rows as night_rows
+from screening.scoring.flagged import as_text, as_texts, flagged_rows
+from screening.scoring.rows import Rows, write_scores
 
 BATCH = 500
+SCHEMA = pa.schema({
+    "id": pa.string(), "score": pa.float64(), "p_value": pa.float64(), "flagged": pa.bool_(),
+    "class": pa.string(), "display_ward": pa.string(),
+})  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
 def little_is_held():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flags, "HELD_ROWS", 2000)
-        patch.setattr(flags, "READ_ROWS", 64)
+        patch.setattr(night_rows, "READ_ROWS", 700)
+        patch.setattr(ranked, "PIECE_ROWS", 800)
         patch.setattr(seen_ids, "HELD_ROWS", 2000)
         patch.setattr(seen_ids, "PART_BITS", 3)
         yield
 
 
-def wards(rows):
-    return np.where(rows % 3, rows.astype(str).astype(object), None)
+def ward(row):
+    return str(row) if row % 3 else None
 
 
-def batches(scores, flagged):
-    """A night in batches: what `Flags` reads of a cohort and of its scores."""
-    for start in range(0, len(scores), BATCH):
-        rows = np.arange(start, min(start + BATCH, len(scores)))
-        ids = np.array([f"{row:07d}" for row in rows], dtype=object)
-        shown = pd.DataFrame({"ward": wards(rows)}, dtype=object)
-        yield (
-            SimpleNamespace(id=ids, group=None, rows=rows + 1, display=shown),
-            SimpleNamespace(score=scores[rows], p_value=scores[rows], column=rows % 2, flagged=flagged[rows]),
-        )
-
-
-def gathered(scores, flagged):
-    found = Flags(["ward"])
-    for batch, scored in batches(scores, flagged):
-        found.add(batch, scored)
-    return found
-
-
-def listed(found):
-    tables = [zip(*(column.to_pylist() for column in rows.columns), strict=True) for rows in found.tables()]
-    return [row for rows in tables for row in rows]
+def listed(folder, scores, flagged):
+    """The tables of flagged rows, of a night that came in batches."""
+    rows = Rows(folder / "rows.parquet")
+    with rows.appending(SCHEMA) as append:
+        for start in range(0, len(scores), BATCH):
+            mine = np.arange(start, min(start + BATCH, len(scores)))
+            ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
+            columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards]
+            append(pa.table(columns, schema=SCHEMA))
+    write_scores(rows, folder / "scores.parquet")
+    return flagged_rows(folder / "scores.parquet")
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 6000), st.sampled_from([1, 3, 1000]), st.floats(0, 1), st.integers(0, 9))
-def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_table(n, levels, share, seed):
+def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_table(
+    tmp_path_factory, n, levels, share, seed
+):
     rng = np.random.default_rng(seed)
     scores, flagged = rng.integers(levels, size=n) / levels, rng.random(n) < share
 
-    found = gathered(scores, flagged)
+    tables = list(listed(tmp_path_factory.mktemp("night"), scores, flagged))
 
     rows = np.flatnonzero(flagged)
     rows = rows[np.argsort(-scores[rows], kind="stable")]
     expected = [
-        (f"{row:07d}", "", row + 1, scores[row], scores[row], row % 2, ward)
-        for row, ward in zip(rows, wards(rows), strict=True)
+        (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row))
+        for rank, row in enumerate(rows, start=1)
     ]
-    assert listed(found) == expected
-    assert listed(found) == expected
-    assert list(zip(*found.first(7).to_pydict().values(), strict=True)) == expected[:7]
-    assert found.n == len(rows)
+    found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+    assert tables[0].column_names == [*ranked.COLUMNS, "ward"]
+    assert found == expected
+    assert max(table.num_rows for table in tables) <= 800
 
 
 @given(st.lists(st.none() | st.text("a1-=+@'\";,|\t\r\n\v\x1c\x85\u2028\u200b\ufeff＝﹣− ", max_size=5)))
@@ -108,17 +104,6 @@ def peak(work, n_rows):
     return most + largest - before
 
 
-def flagging(n_rows):
-    found, largest = Flags(["ward"]), 0
-    for start in range(0, n_rows, 10 * BATCH):
-        scores = np.random.default_rng(start).random(10 * BATCH)
-        for batch, scored in batches(scores, scores > 0.3):
-            found.add(batch, scored)
-            largest = max(largest, pa.total_allocated_bytes())
-    assert sum(rows.num_rows for rows in found.tables()) == found.n > n_rows / 2
-    return largest
-
-
 def looking(n_rows):
     looked, largest = seen_ids.DuplicateIds(), 0
     for start in range(0, n_rows, BATCH):
@@ -128,11 +113,10 @@ def looking(n_rows):
     return largest
 
 
-@pytest.mark.parametrize("work", [flagging, looking])
-def test_memory_hardly_grows_with_rows_that_are_flagged_or_named(work):
-    work(5000)
+def test_memory_hardly_grows_with_rows_that_are_named():
+    looking(5000)
 
-    few, many = peak(work, 5000), peak(work, 30_000)
+    few, many = peak(looking, 5000), peak(looking, 30_000)
 
     # Held whole they take more than 30 bytes a row; to know where they lie, a few.
     assert many - few < 10 * 25_000

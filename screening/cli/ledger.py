@@ -247,7 +247,7 @@ def promote(
     """
     from screening import ledger as books
     from screening.documents.shape import plain
-    from screening.scoring.document import series_of
+    from screening.scoring.case_history import series_of
     from screening.storage.loading import load_model
     from screening.training.revising import refuse_draft
 

@@ -351,7 +351,7 @@ def export(
 ) -> None:
     """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
     from screening.documents.shape import plain
-    from screening.scoring.exports.flagged import read_flagged
+    from screening.scoring.flagged import read_flagged
 
     if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
         raise UsageError("--to table needs --url and --table; every other form needs --out")
@@ -360,8 +360,10 @@ def export(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    place, handed_out = str(out), {"ledger": plain(flagged.run)["ledger"]} if out else {}
-    _hand_out(ledger, handed_out, "export", *([out] if out else []), content=b"")
+    place, facts = str(out), flagged.run.ledger
+    shown = {"ledger": facts and plain(facts)}
+    if out is not None:
+        _hand_out(ledger, shown, "export", out, content=b"")
     if to is Form.table:
         from screening.scoring.exports.database import write_table
 
@@ -393,10 +395,10 @@ def export(
         }
         write_whole(Path(place), forms[to]())
     if ledger and out:
-        _hand_out(ledger, handed_out, "export", out)
+        _hand_out(ledger, shown, "export", out)
     told = {
         "run_id": flagged.run.run_id,
-        "rows": len(flagged.rows),
+        "rows": flagged.rows.num_rows,
         "erased": flagged.run.erased,
         "out": place,
     }

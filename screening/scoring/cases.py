@@ -6,55 +6,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from screening.cohort.cohort import Cohort, joined
 from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
 from screening.scoring.reference_distribution import Past, rarity_range
-from screening.sources.columns import Columns, absent
-from screening.storage.model import Chances, Model, Scored
+from screening.scoring.rows import DISPLAY, RowColumns
+from screening.sources.columns import absent
+from screening.storage.model import CHANCES, Model, Scored
 
 
-def cases_of(model: Model, rows: Columns, display: Columns | None) -> list[Case]:
-    """One case a row, in their order, each with its chance and the range of its rarity.
-
-    `rows`: as `figures_of` has them. `display`: what the contract wants shown beside them.
-    """
-    chances = Chances(model).listed(rows["score"], rows["column"])
-    low, high = rarity_range(rows["p_value"], len(model.calibration))
+def cases_of(model: Model, rows: pa.Table) -> list[Case]:
+    """One case a row of the night's table, in their order, each with the range of its rarity."""
+    ranges = rarity_range(rows["p_value"].to_numpy(), len(model.calibration))
     return [
         Case(
-            id=str(rows["id"][i]),
-            group=str(rows["group"][i]) if "group" in rows else None,
-            row=int(rows["row"][i]),
-            score=float(rows["score"][i]),
-            p_value=float(rows["p_value"][i]),
-            label=model.watched[rows["column"][i]],
-            display=displayed(display, i),
-            chance=chance["chance"],
-            chance_low=chance["chance_low"],
-            chance_high=chance["chance_high"],
-            p_low=float(low[i]),
-            p_high=float(high[i]),
+            id=row["id"],
+            group=row.get("group"),
+            row=row["row"],
+            score=row["score"],
+            p_value=row["p_value"],
+            label=row["class"],
+            display=displayed(row),
+            p_low=float(low),
+            p_high=float(high),
+            **{name: row.get(name) for name in CHANCES},
         )
-        for i, chance in enumerate(chances)
+        for row, low, high in zip(rows.to_pylist(), *ranges, strict=True)
     ]
 
 
-def figures_of(cohort: Cohort, scored: Scored) -> Columns:
-    """Rows by id, group where there is one, and number, with their figures."""
-    named = {"id": cohort.id, "row": cohort.rows} | ({} if cohort.group is None else {"group": cohort.group})
-    figures = {"score": scored.score, "p_value": scored.p_value, "column": scored.column}
-    return Columns(named | figures, cohort.n_rows)
-
-
-def displayed(table: Columns | None, row: int) -> dict[str, str | None] | None:
-    """What the contract wants shown beside a row."""
-    return None if table is None else {name: values[row] for name, values in table.items()}
+def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
+    """What the contract wants shown beside a row; None where it wants nothing."""
+    shown = {name: text for name, text in row.items() if name.startswith(DISPLAY)}
+    return {name.removeprefix(DISPLAY): text for name, text in shown.items()} or None
 
 
 class Top:
-    """The rows with the highest scores seen so far, at most `size` of them."""
+    """The rows with the highest scores seen so far, at most `size` of them, with all their values."""
 
     def __init__(self, size: int):
         self.size = size
@@ -72,14 +62,9 @@ class Top:
         best = np.argsort(-figures.score, kind="stable")[: self.size]
         self.kept = cohort.take(best), figures.take(best)
 
-    def listed(self, model: Model) -> list[Case]:
+    def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
-        if self.kept is None:
-            return []
-        cohort, scored = self.kept
-        cases = cases_of(model, figures_of(cohort, scored), cohort.display)
-        reasons = contributions(model, cohort, scored.column)
-        return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
+        return [] if self.kept is None else explained(model, *self.kept)
 
 
 SHOWN = 5
@@ -137,6 +122,13 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
         }
         for i in rows
     ]
+
+
+def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = SHOWN) -> list[Case]:
+    """Rows as cases with their reasons; `most` as in `contributions`."""
+    cases = cases_of(model, RowColumns(model).table(cohort, scored))
+    reasons = contributions(model, cohort, scored.column, most)
+    return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
 
 
 def contributions(

@@ -6,7 +6,6 @@ itself what is left to do: an attempt that was killed is ended by the next.
 
 from __future__ import annotations
 
-import csv
 import datetime
 import hashlib
 import html
@@ -34,7 +33,7 @@ from screening.ledger.erasing import Whom, erase
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import Artefact, hand_out, runs_naming, standing
 from screening.page import render_model, render_run
-from screening.scoring.flags import as_written
+from screening.scoring.flagged import write_flagged
 from screening.storage.finished import waiting_in
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
@@ -227,15 +226,15 @@ class Erasure:
     def _run(self, report: Report, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
         run = run_in(document)
-        night, key = run.date, run.ledger and run.ledger.key
-        if not self.whom.of_night(night, run.ledger and run.ledger.series):
+        night, known = run.date, run.ledger
+        if not self.whom.of_night(night, known.series if known else None):
             return
         if not names_in(folder, document, name):
             return
         report.runs.append(folder)
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        mine = [one for one in listed if one.key is not None and one.key == key]
+        mine = [one for one in listed if known is not None and one.key == known.key]
         copies = self._copies(drawn, night, mine)
         report.pages += copies
         if self.dry_run:
@@ -340,7 +339,7 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
     """
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():
-        _rewrite_flagged(source / "flagged.csv", folder / "flagged.csv", name)
+        write_flagged(folder / "flagged.csv", folder / "scores.parquet")
     fewer = document_without(document, name)
     if fewer.get("outputs") is not None:
         there = [path for path in map(folder.joinpath, TABLES) if path.exists()]
@@ -408,17 +407,3 @@ def _others(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
         if column in batch.schema.names:
             others &= batch.column(column).to_numpy(zero_copy_only=False) != name
     return others
-
-
-def _rewrite_flagged(source: Path, target: Path, name: str | None) -> None:
-    with (
-        source.open(encoding="utf-8", newline="") as old,
-        target.open("w", encoding="utf-8", newline="") as new,
-    ):
-        lines, table = csv.reader(old), csv.writer(new)
-        head = next(lines, [])
-        table.writerow(head)
-        places = [head.index(column) for column in NAMES if column in head]
-        for line in lines:
-            if name is not None and name not in [as_written(line[place]) for place in places]:
-                table.writerow(line)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from screening.documents.shape import plain
 from screening.errors import UsageError
-from screening.scoring.cases import cases_of, contributions, figures_of
+from screening.scoring.cases import explained
 from screening.sources.database import Database
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import read_document
@@ -62,16 +63,19 @@ def _kept(document: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
     try:
-        table = pq.read_table(run / "scores.parquet").to_pandas()
+        units = [unit for unit in ("id", "group") if unit in pq.read_schema(run / "scores.parquet").names]
+        rows = [
+            pq.read_table(run / "scores.parquet", columns=["flagged"], filters=pc.field(unit) == name)
+            for unit in units
+        ]
     except OSError:
         return f"the page of this run names no row of this id; {REMEDY}"
-    rows = table[table["id"] == name]
-    rows = table[table["group"] == name] if rows.empty and "group" in table else rows
-    if rows.empty:
+    flagged = [each["flagged"] for each in rows if each.num_rows]
+    if not flagged:
         scored = f"{document['counts']['scored']} rows were scored"
         erased = ", of which some were erased since" if document.get("erased") else ""
         return f"no row of this run has this id; ids are compared as text, and {scored}{erased}"
-    if rows["flagged"].any():
+    if pc.any(flagged[0]).as_py():
         return f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}"
     return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
 
@@ -112,11 +116,8 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         if best is not None and best[:2] >= (named, float(scored.score[at])):
             continue
         one = rows.take([at])
-        figures = scored.take(np.array([at]))
-        (case,) = cases_of(model, figures_of(one, figures), one.display)
-        (reasons,) = contributions(model, one, figures.column, most=None)
-        told = plain(replace(case, **vars(reasons))) | {"flagged": bool(scored.flagged[at])}
-        best = named, float(scored.score[at]), told
+        (case,) = explained(model, one, scored.take(np.array([at])), most=None)
+        best = named, float(scored.score[at]), plain(case) | {"flagged": bool(scored.flagged[at])}
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"

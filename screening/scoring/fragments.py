@@ -17,7 +17,6 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.normalising import KnownScales
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
-from screening.files import digest_of
 from screening.parallel import Cluster, in_parallel
 from screening.sources.csv_files import CsvForm, csv_blocks, line_places
 from screening.sources.parquet_rows import parquet_tables
@@ -26,7 +25,7 @@ from screening.sources.source_files import SourceFile
 from screening.storage import finished
 from screening.storage.loading import load_model
 from screening.storage.model import Model
-from screening.storage.serialization import canonical, versions
+from screening.storage.serialization import canonical, pack, versions
 
 FRAGMENT_ROWS = 1 << 18
 """Rows of a fragment, or the next lower multiple of a batch, however many workers there are."""
@@ -101,9 +100,8 @@ class Fragment:
     # model, model_digest: the model's directory, and what must be found there.
     model: str
     model_digest: str
-    # scales, scales_digest: file of the groups' centres and spreads; empty where the model asks for none.
+    # File of the groups' centres and spreads, named by its content; empty where the model asks for none.
     scales: str
-    scales_digest: str
     batch_rows: int
     out: str  # File to write.
 
@@ -111,10 +109,8 @@ class Fragment:
 def decide(fragment: Fragment) -> None:
     """Read the rows of a fragment, and write the model's decisions on them; 0 for rows that are refused."""
     model = _model(fragment.model, fragment.model_digest)
-    stream = CohortStream(
-        Source([fragment.piece]), model.contract, fragment.batch_rows, to_score=True,
-        scales=_scales(fragment.scales, fragment.scales_digest),
-    )  # fmt: skip
+    source, scales = Source([fragment.piece]), _scales(fragment.scales)
+    stream = CohortStream(source, model.contract, fragment.batch_rows, to_score=True, scales=scales)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for batch in stream.unchecked():
         decisions = model.decisions(model.encoder.transform(batch))
@@ -134,9 +130,9 @@ def _model(directory: str, digest: str) -> Model:
 
 
 @lru_cache(1)
-def _scales(path: str, digest: str) -> list[KnownScales]:
+def _scales(path: str) -> list[KnownScales]:
     """The centres and spreads of groups in a file; none where there is no file."""
-    state = finished.take_known(path, digest) if path else {}
+    state = _taken(path) if path else {}
     count = len({name.partition("/")[0] for name in state})
     return [
         KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})
@@ -144,11 +140,18 @@ def _scales(path: str, digest: str) -> list[KnownScales]:
     ]
 
 
+def _taken(path: str) -> dict[str, np.ndarray]:
+    arrays = finished.take(Path(path))
+    if arrays is None:
+        raise ClusterError(f"{path} went away while it was needed; start the run again")
+    return arrays
+
+
 @contextmanager
 def decided_by(
     cluster: Cluster | None, model: Model, stream: CohortStream, out: str | Path
 ) -> Iterator[Decided]:
-    """Have a table decided on by workers, while it is checked here.
+    """Have a table decided on by workers, while it is read here.
 
     Finished fragments wait beside `out` until the caller's work is whole, for a command that is killed.
 
@@ -163,47 +166,53 @@ def decided_by(
     files = [path for part in stream.source.files for path in part.paths]
     with finished.waiting_beside(out, "fragments") as place:
         cluster.check([model.directory, *files, place])
-        yield _Reader(cluster, fragments_of(model, stream, place))
+        fragments = fragments_of(model, stream, place)
+        made = {each.out for each in fragments if finished.take(Path(each.out)) is not None}
+        # Started here and not when the first is asked for: workers decide while the table is read.
+        results = in_parallel(
+            decide, [(each,) for each in fragments if each.out not in made], cluster=cluster
+        )
+        yield _Reader(fragments, results, made)
 
 
 def fragments_of(model: Model, stream: CohortStream, place: Path) -> list[Fragment]:
-    """A table in fragments, each with the file that its decisions are written to."""
+    """A table in fragments, each with the file that its decisions are written to.
+
+    Files are called by all that their content depends on: one that is there already is not made again.
+    """
     rows = stream.batch_rows * max(1, FRAGMENT_ROWS // stream.batch_rows)
     pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
-    scales = place / "scales"
     # A group may reach over fragments: its centre is known when every row was seen.
     stream.read_before()
-    if stream.scales:
-        states = enumerate(each.state() for each in stream.scales)
-        finished.keep(scales, {f"{at}/{key}": value for at, state in states for key, value in state.items()})
-    digest = digest_of(scales) if stream.scales else ""
-    found, software = [], versions()
+    states = [scales.state() for scales in stream.scales or ()]
+    arrays = {f"{at}/{key}": value for at, state in enumerate(states) for key, value in state.items()}
+    content = pack(arrays, as_they_are=True)
+    scales = place / f"scales-{hashlib.sha256(content).hexdigest()[:24]}"
+    if states:
+        finished.put(scales, content)
+    fragments, known = [], {"model": model.digest, "batch": stream.batch_rows, "versions": versions()}
     for piece in pieces:
-        told = {
-            "model": model.digest, "part": piece.sha256, "first": piece.first, "rows": piece.n_rows,
-            "batch": stream.batch_rows, "scales": digest, "versions": software,
-        }  # fmt: skip
-        name = hashlib.sha256(canonical(told)).hexdigest()[:24]
-        found.append(
+        mine = {"part": piece.sha256, "first": piece.first, "rows": piece.n_rows, "scales": scales.name}
+        name = hashlib.sha256(canonical(known | mine)).hexdigest()[:24]
+        directory = str(Path(str(model.directory)).resolve())
+        fragments.append(
             Fragment(
-                piece, str(Path(str(model.directory)).resolve()), model.digest,
-                str(scales) if stream.scales else "", digest, stream.batch_rows,
+                piece, directory, model.digest, str(scales) if states else "", stream.batch_rows,
                 str(place / f"{name}.npz"),
             )
         )  # fmt: skip
-    finished.sweep_place(place, {Path(each.out).name for each in found} | {scales.name})
-    return found
+    finished.sweep_place(place, {Path(each.out).name for each in fragments} | {scales.name})
+    return fragments
 
 
 class _Reader:
-    """Decisions by row number, read fragment by fragment as they are asked for."""
+    """Decisions by row number, read fragment by fragment as they are asked for.
 
-    def __init__(self, cluster: Cluster, fragments: Sequence[Fragment]):
-        kept = {each.out for each in fragments if finished.take(Path(each.out)) is not None}
-        # Started here and not when the first is asked for: workers decide while the table is checked.
-        waiting = [(each,) for each in fragments if each.out not in kept]
-        self._results = in_parallel(decide, waiting, cluster=cluster)
-        self._coming = self._arrays(fragments, kept)
+    `made`: files that are there already; the others come with the `results`, in their order.
+    """
+
+    def __init__(self, fragments: Sequence[Fragment], results: Iterator[None], made: set[str]):
+        self._coming = self._arrays(fragments, results, made)
         self._first, self._held = 1, np.empty((0, 1))
 
     def __call__(self, batch: Cohort) -> np.ndarray:
@@ -214,11 +223,10 @@ class _Reader:
             self._held = np.concatenate([self._held, more]) if len(self._held) else more
         return self._held[batch.rows - self._first]
 
-    def _arrays(self, fragments: Sequence[Fragment], kept: set[str]) -> Iterator[np.ndarray]:
+    def _arrays(
+        self, fragments: Sequence[Fragment], results: Iterator[None], made: set[str]
+    ) -> Iterator[np.ndarray]:
         for fragment in fragments:
-            if fragment.out not in kept:
-                next(self._results)
-            arrays = finished.take(Path(fragment.out))
-            if arrays is None:
-                raise ClusterError(f"{fragment.out} went away while it was needed; start the run again")
-            yield arrays["decisions"]
+            if fragment.out not in made:
+                next(results)
+            yield _taken(fragment.out)["decisions"]

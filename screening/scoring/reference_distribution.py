@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.run import ScoreScale, Stopping
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.statistics.p_values import group_maxima, p_values, resolution_warning
+from screening.statistics.p_values import group_maxima, resolution_warning
 from screening.statistics.predictive_intervals import Evidence
 from screening.storage.model import Model
 from screening.validation.task import Task
@@ -180,14 +180,6 @@ class Discoveries:
             flagged=flagged,
             warning=resolution_warning(len(self.calibration), screened, q) if screened else None,
         )
-
-
-def of_groups(rows: Discoveries, entries: Iterable[Iterable[float]]) -> DiscoveryFacts:
-    """The false discovery rate among groups, each (rows, flagged rows, highest score)."""
-    groups = Discoveries(rows.calibration)
-    _, flagged, top = np.array([tuple(entry) for entry in entries], dtype=float).T
-    groups.add(p_values(rows.calibration, top))
-    return groups.facts("group", int(np.count_nonzero(flagged)))
 
 
 def is_discovery(p: float, said: DiscoveryFacts) -> bool:

@@ -11,27 +11,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.shape import plain
 from screening.documents.stored import run_in
-from screening.errors import UsageError
+from screening.documents.tables import table, word
+from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.document import attention_of, night_of, remembered, run_document, waiting, with_id
-from screening.scoring.flags import write_flagged
+from screening.scoring.case_history import attention_of, night_of, remembered, waiting
+from screening.scoring.flagged import write_flagged
 from screening.scoring.fragments import decided_by
-from screening.scoring.night_summary import Blocks, Night
-from screening.storage.model import Model, ScoreColumns, score_batch
+from screening.scoring.rows import RowColumns, Rows, write_scores
+from screening.scoring.summary import Kept, Summary
+from screening.storage.model import Model, score_batch
 from screening.storage.publishing import publish
-from screening.storage.serialization import canonical, written
+from screening.storage.serialization import canonical, read_document, written
 
 BATCH_ROWS = 16_384
 EARLIEST = 1900
@@ -142,8 +142,8 @@ def score(
     CohortError
         The table breaks the model's contract; nothing is written.
     UsageError
-        The date is none, the place cannot be written, or a template cannot be drawn; another table or model
-        is in force for this night of the series.
+        The date is none, the place cannot be written or holds another night or model, or a template cannot
+        be drawn; another table or model is in force for this night of the series.
     Locked
         Another run is writing there.
 
@@ -165,6 +165,7 @@ def score(
         )
     night, series = night_of_date(date, allow_future), series or model.contract.series
     model.refuse_overdue()
+    _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
         heads.refuse_older(ledger, Path(out).resolve().parent, "*")
@@ -179,40 +180,40 @@ def score(
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
         decided = stack.enter_context(decided_by(workers, model, stream, out))
-        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        tally = Night(model, seed=int(key[:16], 16))
-        blocks = Blocks(model, stream.source.geometries)
-        columns = ScoreColumns(model)
-        with pq.ParquetWriter(folder / "scores.parquet", columns.schema) as table:
+        rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
+        n_scored = 0
+        with rows.appending(columns.schema) as append:
             for batch in stream:
                 scored = score_batch(model, batch, decided(batch))
-                table.write_table(columns.table(batch, scored))
-                tally.add(batch, scored)
-                blocks.add(batch, scored)
+                append(columns.table(batch, scored))
+                kept.add(batch, scored)
+                n_scored += batch.n_rows
                 if progress is not None:
-                    progress(tally.n_scored, stream.source.n_rows or 0)
-        run = run_document(
-            model, tally, blocks, stream, stream.gates,
-            key=key, date=night, started=started.isoformat(timespec="seconds"),
-            scores=folder / "scores.parquet",
-        )  # fmt: skip
-        known, drawn = None, frozenset[str]()
+                    progress(n_scored, stream.source.n_rows or 0)
+        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
+        summary = Summary(model, kept, rows, seed=int(key[:16], 16))
+        run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
         if ledger is None:
             run = replace(run, attention=of_run(run, trained=model.trained))
+            write_scores(rows, folder / "scores.parquet")
         else:
-            brought = night_of(model, run, key, tally.flagged_cases(), series, shadow)
+            brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force))
-            found = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
-            known, drawn = found.cases, frozenset(found.drawn)
-            run = remembered(run, brought, found)
-        run = replace(run, stopping=tally.standing.stopping(waiting(run), model.contract.capacity))
-        times = replace(run.times, seconds=round(time.perf_counter() - clock, 3))
+            recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
+            run = remembered(run, brought, recorded)
+            write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))
+        rows.path.unlink()
         if not shadow:
-            write_flagged(folder / "flagged.csv", tally.flags, model, bool(tally.groups), known, drawn)
+            write_flagged(folder / "flagged.csv", folder / "scores.parquet")
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        run = replace(run, times=times, outputs=outputs)
-        document, text = written(plain(run) | {"model": with_id(model)})
+        run = replace(
+            run,
+            stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
+            times=replace(run.times, seconds=round(time.perf_counter() - clock, 3)),
+            outputs=outputs,
+        )
+        document, text = written(plain(run))
         if not shadow:
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
@@ -237,6 +238,21 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
         raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")
     return night.isoformat()
+
+
+def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
+    """UsageError where the directory holds another night, or this one as another model scored it."""
+    try:
+        earlier = read_document(out, "run")
+        date, digest = word(earlier, "date"), word(table(earlier, "model"), "digest")
+    except (ModelError, LookupError, TypeError):
+        return  # no run, or a damaged one, which may be replaced
+    another = f"the night of {date}" if date != night else "this night as another model scored it"
+    if (date, digest) != (night, model.digest):
+        raise UsageError(
+            f"{out} holds {another}: a run directory belongs to one night of one model; give another --out, "
+            "or move that directory away"
+        )
 
 
 def _run_key(

@@ -9,18 +9,18 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from scipy.ndimage import label
 
-from screening.cohort.cohort import Cohort
 from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
 from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
+from screening.scoring.rows import TISSUE, Rows, tissue_of
+from screening.sources.images import AXES
 
 
 def ramp(anchors: list[tuple[int, int, int]], steps: int) -> np.ndarray:
@@ -35,142 +35,115 @@ SLICES_EACH = 3
 SLICES_SHOWN = 15
 WIDEST = 192
 MOST_PLANES = 65_536
-TISSUE = ramp([(0, 0, 0), (150, 150, 150)], 64)
+GREY = ramp([(0, 0, 0), (150, 150, 150)], 64)
 # The flag is lighter than any tissue, so it stands out without colour too.
 FLAG = np.array([(255, 225, 0)], dtype=np.uint8)
 HEAT = ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64)
 
-Wanted = dict[tuple[str, float], list[np.ndarray]]
-"""Voxels of the slices to be drawn, by patient and third coordinate, as they come in batches."""
 
+def pictured(contract: Contract, rows: Rows, geometries: Sequence[Geometry]) -> Voxels:
+    """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
 
-class VoxelTally:
-    """Gathers the flagged voxels of a run patient by patient.
-
-    `contract`: names the coordinates; the third is the slice. `geometries`: grids of patients, whose slices
-    are then drawn as they lie in the body.
+    `contract`: names the coordinates; the third is the slice. `rows`: of the night. `geometries`: grids of
+    patients, whose slices are then drawn as they lie in the body.
     """
-
-    def __init__(self, contract: Contract, geometries: Sequence[Geometry]):
-        self.contract = contract
-        self.views = {each.group: View.of(each) for each in geometries}
-        self.flagged: dict[str, list[np.ndarray]] = {}
-        self.rows: dict[str, int] = {}
-        self.planes: list[set[float]] = [set(), set(), set()]
-
-    def add(self, batch: Cohort, score: np.ndarray, flagged: np.ndarray) -> None:
-        """Take in one batch."""
-        places = np.asarray(batch.coordinates, dtype=float)
-        for axis, planes in enumerate(self.planes):
-            if len(planes) < MOST_PLANES:
-                planes.update(np.unique(places[:, axis]).tolist())
-        for name, rows in _by_patient(batch):
-            self.rows[name] = self.rows.get(name, 0) + len(rows)
-            hit = rows[flagged[rows]]
-            kept = np.column_stack([places[hit], score[hit]]).astype(np.float32)
-            self.flagged.setdefault(name, []).append(kept)
-
-    def pictured(self, batches: Iterable[Cohort], scores: Path) -> Voxels:
-        """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
-
-        `batches`: the run's batches once more. `scores`: `scores.parquet` with one row group a batch.
-        """
-        step = np.array([steps(np.array(sorted(planes))) for planes in self.planes])
-        found = {name: np.concatenate(parts).astype(float) for name, parts in self.flagged.items()}
-        order = sorted(found, key=lambda name: (-len(found[name]), name))
-        shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
-        each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-        at = {name: fullest_slices(self._seen(name, found[name][:, :3]), each) for name in shown}
-        drawn, base, scale = self._drawn(at, step, batches, scores)
-        patients = []
-        for name in shown:
-            n_clusters, clusters = largest_clusters(found[name][:, :3], found[name][:, 3], step)
-            patients.append(
-                Volume(
-                    group=name if self.contract.group else None,
-                    voxels=self.rows[name],
-                    flagged=len(found[name]),
-                    slices=drawn[name],
-                    n_clusters=n_clusters,
-                    clusters=clusters,
-                    anatomical=name in self.views,
-                )
+    views = {each.group: View.of(each) for each in geometries}
+    planes: list[set[float]] = [set(), set(), set()]
+    n_rows, flagged = Counter[str](), dict[str, list[np.ndarray]]()
+    for name, places, values in _by_patient(rows, ["score", "flagged"]):
+        for axis, known in enumerate(planes):
+            if len(known) < MOST_PLANES:
+                known.update(np.unique(places[:, axis]).tolist())
+        n_rows[name] += len(places)
+        hit = values["flagged"]
+        kept = np.column_stack([places[hit], values["score"][hit]]).astype(np.float32)
+        flagged.setdefault(name, []).append(kept)
+    step = np.array([steps(np.array(sorted(known))) for known in planes])
+    found = {name: np.concatenate(parts).astype(float) for name, parts in flagged.items()}
+    order = sorted(found, key=lambda name: (-len(found[name]), name))
+    shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
+    each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
+    at = {name: fullest_slices(_seen(views.get(name), found[name][:, :3]), each) for name in shown}
+    drawn, scale = _drawn(at, step, rows, views)
+    patients = []
+    for name in shown:
+        n_clusters, clusters = largest_clusters(found[name][:, :3], found[name][:, 3], step)
+        patients.append(
+            Volume(
+                group=name if contract.group else None,
+                voxels=n_rows[name],
+                flagged=len(found[name]),
+                slices=drawn[name],
+                n_clusters=n_clusters,
+                clusters=clusters,
+                anatomical=name in views,
             )
-        return Voxels(
-            axes=list(self.contract.coordinates),
-            step=step.tolist(),
-            patients_total=len(found),
-            patients_flagged=sum(len(part) > 0 for part in found.values()),
-            patients=patients,
-            base=base,
-            scale=scale,
         )
-
-    def _seen(self, name: str, places: np.ndarray) -> np.ndarray:
-        """A patient's places as they are drawn."""
-        return self.views[name].turned(places) if name in self.views else places
-
-    def _drawn(
-        self,
-        at: Mapping[str, list[float]],
-        step: np.ndarray,
-        batches: Iterable[Cohort],
-        scores: Path,
-    ) -> tuple[dict[str, list[Slice]], str | None, list[float] | None]:
-        """Each patient's chosen slices, over which feature they are drawn, and the ends of all scores."""
-        wanted: Wanted = {(name, plane): [] for name, planes in at.items() for plane in planes}
-        base = ""
-        with pq.ParquetFile(scores) as table:
-            for number, batch in enumerate(batches):
-                written = table.read_row_group(number, columns=["score", "flagged"])
-                base = base or _base(batch)
-                self._collect(
-                    wanted, batch, base, *(written[name].to_numpy() for name in ("score", "flagged"))
-                )
-        every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
-        if not len(every):
-            return {name: [] for name in at}, None, None
-        # Colours follow ranks: a few extreme scores would leave all others one colour.
-        ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
-        drawn = {
-            name: [
-                _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, self.views.get(name))
-                for plane in planes
-            ]
-            for name, planes in at.items()
-        }
-        return drawn, base, [float(every[:, 3].min()), float(every[:, 3].max())]
-
-    def _collect(
-        self, wanted: Wanted, batch: Cohort, base: str, score: np.ndarray, flagged: np.ndarray
-    ) -> None:
-        places = np.array(batch.coordinates, dtype=float)
-        tissue = batch.measured[base] if base else np.zeros(batch.n_rows)
-        for name, rows in _by_patient(batch):
-            places[rows] = self._seen(name, places[rows])
-            # Compared as they were gathered, in single precision.
-            depth = places[rows, 2].astype(np.float32).astype(float)
-            for (patient, at), parts in wanted.items():
-                here = rows[depth == at] if patient == name else rows[:0]
-                if len(here):
-                    parts.append(
-                        np.column_stack([places[here, :2], tissue[here], score[here], flagged[here]])
-                    )
+    return Voxels(
+        axes=list(contract.coordinates),
+        step=step.tolist(),
+        patients_total=len(found),
+        patients_flagged=sum(len(part) > 0 for part in found.values()),
+        patients=patients,
+        base=(tissue_of(contract) or "") if scale else None,
+        scale=scale,
+    )
 
 
-def _by_patient(batch: Cohort) -> Iterator[tuple[str, np.ndarray]]:
-    if batch.group is None:
-        yield "", np.arange(batch.n_rows)
-        return
-    names, place = np.unique(batch.group, return_inverse=True)
-    for number, name in enumerate(names):
-        yield str(name), np.flatnonzero(place.ravel() == number)
+def _seen(view: View | None, places: np.ndarray) -> np.ndarray:
+    """A patient's places as they are drawn."""
+    return places if view is None else view.turned(places)
 
 
-def _base(batch: Cohort) -> str:
-    """The first numeric feature: what the flags are drawn over."""
-    numeric = [name for name, feature in batch.contract.features.items() if feature.type == "number"]
-    return numeric[0] if numeric else ""
+def _drawn(
+    at: Mapping[str, list[float]], step: np.ndarray, rows: Rows, views: Mapping[str, View]
+) -> tuple[dict[str, list[Slice]], list[float] | None]:
+    """Each patient's chosen slices, and the ends of all their scores."""
+    wanted: dict[tuple[str, float], list[np.ndarray]] = {
+        (name, plane): [] for name, planes in at.items() for plane in planes
+    }
+    for name, places, values in _by_patient(rows, [TISSUE, "score", "flagged"]):
+        seen = _seen(views.get(name), places)
+        # Compared as they were gathered, in single precision.
+        depth = seen[:, 2].astype(np.float32).astype(float)
+        for plane in at.get(name, ()):
+            here = depth == plane
+            wanted[name, plane].append(
+                np.column_stack([seen[here, :2], *(column[here] for column in values.values())])
+            )
+    every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
+    if not len(every):
+        return {name: [] for name in at}, None
+    # Colours follow ranks: a few extreme scores would leave all others one colour.
+    ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
+    drawn = {
+        name: [
+            _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, views.get(name))
+            for plane in planes
+        ]
+        for name, planes in at.items()
+    }
+    return drawn, [float(every[:, 3].min()), float(every[:, 3].max())]
+
+
+def _by_patient(
+    rows: Rows, columns: Sequence[str]
+) -> Iterator[tuple[str, np.ndarray, dict[str, np.ndarray]]]:
+    """Rows of one patient: its name, places of shape (n, 3), and other columns; some have several parts."""
+    there = [name for name in ("group", *AXES, *columns) if name in rows.schema.names]
+    for batch in rows.batches(there):
+        values = {name: batch[name].to_numpy(zero_copy_only=False) for name in there}
+        names, place = np.zeros(1, dtype=object), np.zeros(batch.num_rows, dtype=int)
+        if "group" in values:
+            names, place = np.unique(values["group"], return_inverse=True)
+        for number, name in enumerate(names):
+            mine = place == number
+            places = np.column_stack([values[axis][mine] for axis in AXES])
+            others = {
+                column: values[column][mine] if column in values else np.zeros(mine.sum())
+                for column in columns
+            }
+            yield str(name or ""), places, others
 
 
 def _slice(
@@ -192,7 +165,7 @@ def _slice(
     low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
     np.maximum.at(overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
     hit = part[:, 4] > 0
-    overlay[here[0][hit], here[1][hit]] = 1 + len(TISSUE)
+    overlay[here[0][hit], here[1][hit]] = 1 + len(GREY)
     nothing = np.zeros((1, 3), dtype=np.uint8)
     return Slice(
         at=at,
@@ -200,7 +173,7 @@ def _slice(
         flagged=int(hit.sum()),
         width=int(width),
         height=int(height),
-        overlay=as_base64(palette_png(overlay, np.concatenate([nothing, TISSUE, FLAG]))),
+        overlay=as_base64(palette_png(overlay, np.concatenate([nothing, GREY, FLAG]))),
         heat=as_base64(palette_png(heat, np.concatenate([nothing, HEAT]))),
         aspect=1.0 if view is None else view.aspect,
     )

@@ -6,7 +6,6 @@ They lie in a private folder beside the output, a file a piece, whichever proces
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
+from screening.errors import ClusterError, ModelError, ScreenError, of_system
 from screening.storage.serialization import pack, unpack
 
 # What pieces there are: of a training, a night, a comparison.
@@ -97,12 +96,3 @@ def take(path: Path) -> dict[str, np.ndarray] | None:
         return unpack(path.read_bytes())
     except (FileNotFoundError, ModelError):
         return None
-
-
-def take_known(path: str, digest: str) -> dict[str, np.ndarray]:
-    """The piece of this SHA-256; UsageError where another or none is there."""
-    with suppress(FileNotFoundError):
-        content = Path(path).read_bytes()
-        if hashlib.sha256(content).hexdigest() == digest:
-            return unpack(content)
-    raise UsageError(f"{path} is not what this run wrote; start it again")

@@ -425,11 +425,3 @@ class Chances:
             own = score[rows] + (threshold if len(self.thresholds) > 1 else 0.0)
             found[:, rows] = chances(calibration, own)
         return dict(zip(CHANCES, found, strict=True))
-
-    def listed(self, score: np.ndarray, column: np.ndarray) -> list[dict[str, float | None]]:
-        """The same row by row, as JSON holds it."""
-        found = self.of(score, column)
-        return [
-            {name: None if np.isnan(values[i]) else float(values[i]) for name, values in found.items()}
-            for i in range(len(score))
-        ]

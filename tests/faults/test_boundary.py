@@ -23,7 +23,7 @@ from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger import open_ledger
-from screening.scoring.flags import FORMULA, as_text
+from screening.scoring.flagged import FORMULA, as_text
 from screening.storage.publishing import publish, write_whole
 from screening.storage.serialization import canonical, read_document
 

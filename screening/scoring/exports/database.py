@@ -6,14 +6,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.scoring.exports.flagged import NUMBERS, Cell, FlaggedRows
+from screening.scoring.flagged import FlaggedRows
 from screening.sources import duckdb_rows
 from screening.sources.database import described, read_url, safe_words
 from screening.sources.sql import database_errors
 
 ROWS_AT_A_TIME = 5_000
-SQL_TYPES = {str: sa.Text, int: sa.BigInteger, float: sa.Double, bool: sa.Boolean}
-ARROW_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}
 
 
 def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = False) -> str:
@@ -22,24 +21,19 @@ def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = Fals
     Raises UsageError: the database refuses, or has such a table already and `force` was not given.
     """
     place = read_url(url)
-    kinds = {column: _kind(column) for column in flagged.columns}
     try:
         if place.drivername == "duckdb":
-            _into_duckdb(flagged, kinds, place, name, force)
+            _into_duckdb(flagged.table(), place, name, force)
         else:
-            _into_sql(flagged, kinds, place, name, force)
+            _into_sql(flagged.table(), place, name, force)
     except database_errors() as error:
         raise UsageError(f"{described(place)}: {safe_words(error, place)}; nothing was written") from None
     return described(place)
 
 
-def _kind(column: str) -> type:
-    return bool if column == "drawn" else NUMBERS.get(column, str)
-
-
-def _into_sql(flagged: FlaggedRows, kinds: dict[str, type], url: sa.URL, name: str, force: bool) -> None:
+def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     schema, _, bare = name.rpartition(".")
-    columns: list[sa.Column[object]] = [sa.Column(column, SQL_TYPES[kind]) for column, kind in kinds.items()]
+    columns: list[sa.Column[object]] = [sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema]
     table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
     try:
         engine = sa.create_engine(url, hide_parameters=True)
@@ -54,9 +48,8 @@ def _into_sql(flagged: FlaggedRows, kinds: dict[str, type], url: sa.URL, name: s
                 _refuse(name, force)
                 table.drop(connection)
             table.create(connection)
-            rows = [dict(zip(kinds, row, strict=True)) for row in flagged.table()]
-            for start in range(0, len(rows), ROWS_AT_A_TIME):
-                connection.execute(table.insert(), rows[start : start + ROWS_AT_A_TIME])
+            for piece in rows.to_batches(ROWS_AT_A_TIME):
+                connection.execute(table.insert(), piece.to_pylist())
     finally:
         engine.dispose()
 
@@ -70,14 +63,7 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _into_duckdb(flagged: FlaggedRows, kinds: dict[str, type], url: sa.URL, name: str, force: bool) -> None:
-    columns: list[list[Cell]] = list(map(list, zip(*flagged.table(), strict=True))) or [[] for _ in kinds]
-    rows = pa.table(
-        {
-            column: pa.array(cells, ARROW_TYPES[kinds[column]])
-            for column, cells in zip(kinds, columns, strict=True)
-        }
-    )
+def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     schema, _, bare = name.rpartition(".")
     table = ".".join(duckdb_rows.quoted(part) for part in (schema, bare) if part)
     with duckdb_rows.opened(url, read_only=False) as connection:

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from screening.documents.run import RunDocument
 from screening.errors import UsageError
-from screening.scoring.exports.flagged import FlaggedRow, FlaggedRows
+from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
 
 # How a Flag says what it was raised for: an extension of the standard itself.
@@ -30,14 +31,17 @@ def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
     `system`: URI of the system whose identifiers the ids are. Raises UsageError: an id cannot be written in
     FHIR; said by rank.
     """
+    rows = list(zip(flagged.rows.to_pylist(), flagged.subjects(), strict=True))
     wrong = [
-        row.rank for row in flagged.rows if not (STRING.fullmatch(row.subject) and STRING.fullmatch(row.id))
+        row["rank"]
+        for row, subject in rows
+        if not (STRING.fullmatch(subject) and STRING.fullmatch(row["id"]))
     ]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
         )
-    entries = [entry for row in flagged.rows for entry in _entries(flagged, row, system)]
+    entries = [entry for row, subject in rows for entry in _entries(flagged.run, row, subject, system)]
     bundle = {
         "resourceType": "Bundle",
         "identifier": {"value": flagged.run.run_id},
@@ -49,20 +53,22 @@ def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
     return json.dumps(bundle, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
 
 
-def _entries(flagged: FlaggedRows, row: FlaggedRow, system: str | None) -> tuple[Resource, Resource]:
-    run = flagged.run
-    name = f"{run.run_id} {row.rank}"
+def _entries(
+    run: RunDocument, row: Mapping[str, Any], patient: str, system: str | None
+) -> tuple[Resource, Resource]:
+    name = f"{run.run_id} {row['rank']}"
     assessment, flag = (uuid.uuid5(NAMESPACE, f"{kind} {name}").urn for kind in ("RiskAssessment", "Flag"))
-    subject = {"type": "Patient", "identifier": _identifier(row.subject, system)}
-    outcome = _outcome(flagged, row)
+    subject = {"type": "Patient", "identifier": _identifier(patient, system)}
+    # What is looked for: the label column and its class.
+    outcome = f"{run.model.task.label}: {row['class']}"
     by = {"display": f"screening, model {run.model.id}, recipe {run.model.recipe.name}"}
-    chance = row.further.get("chance")
+    chance = row.get("chance")
     return (
         {
             "fullUrl": assessment,
             "resource": {
                 "resourceType": "RiskAssessment",
-                "identifier": [{"value": f"{name} {row.id}"}],
+                "identifier": [{"value": f"{name} {row['id']}"}],
                 "status": "final",
                 "method": {"text": run.model.recipe.title},
                 "subject": subject,
@@ -73,7 +79,7 @@ def _entries(flagged: FlaggedRows, row: FlaggedRow, system: str | None) -> tuple
                         "outcome": {"text": outcome},
                         # A score is no probability: only where the model has earned a calibration.
                         **({"probabilityDecimal": chance} if chance is not None else {}),
-                        "rationale": f"score {row.score!r}, p-value {row.p_value!r}, rank {row.rank}",
+                        "rationale": "score {score!r}, p-value {p_value!r}, rank {rank}".format(**row),
                     }
                 ],
             },
@@ -95,8 +101,3 @@ def _entries(flagged: FlaggedRows, row: FlaggedRow, system: str | None) -> tuple
 
 def _identifier(value: str, system: str | None) -> Resource:
     return {"system": system, "value": value} if system else {"value": value}
-
-
-def _outcome(flagged: FlaggedRows, row: FlaggedRow) -> str:
-    """What is looked for: the label column and its class."""
-    return f"{flagged.run.model.task.label}: {row.watched}"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from screening.errors import UsageError
-from screening.scoring.exports.flagged import FlaggedRows
+from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
@@ -27,7 +27,10 @@ def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
     `first`: `cohort_definition_id` of the first watched class; the others follow. Raises UsageError: an id
     is no whole number, or begins with a zero; said by rank.
     """
-    wrong = [str(row.rank) for row in flagged.rows if not PERSON.fullmatch(row.subject)]
+    subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
+    wrong = [
+        str(rank) for rank, subject in zip(ranks, subjects, strict=True) if not PERSON.fullmatch(subject)
+    ]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in front, as a "
@@ -35,7 +38,8 @@ def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
         )
     run = flagged.run
     numbers = {name: first + place for place, name in enumerate(run.model.task.watched)}
-    persons = dict.fromkeys((numbers[row.watched], int(row.subject)) for row in flagged.rows)
+    classes = flagged.rows["class"].to_pylist()
+    persons = dict.fromkeys((numbers[name], int(who)) for name, who in zip(classes, subjects, strict=True))
     definitions = [
         [
             number,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import io
 import re
@@ -10,8 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
-from screening.scoring.exports.flagged import Cell, FlaggedRows
-from screening.scoring.flags import as_text
+from screening.scoring.flagged import FlaggedRows, write_table
 
 if TYPE_CHECKING:
     from openpyxl.cell import WriteOnlyCell
@@ -29,18 +27,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 def csv_of(flagged: FlaggedRows) -> bytes:
     """UTF-8 with a header; texts that a spreadsheet would run are marked as in `flagged.csv`."""
     text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow([as_text(name) for name in flagged.columns])
-    table.writerows([_written(cell) for cell in row] for row in flagged.table())
+    write_table(text, [flagged.table()])
     return text.getvalue().encode()
-
-
-def _written(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return as_text(cell)
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    return "" if cell is None else repr(cell)
 
 
 def xlsx_of(flagged: FlaggedRows) -> bytes:
@@ -53,15 +41,16 @@ def xlsx_of(flagged: FlaggedRows) -> bytes:
         from openpyxl.writer.excel import ExcelWriter
     except ModuleNotFoundError:
         raise UsageError('a workbook needs openpyxl: pip install "screening[xlsx]"') from None
-    if len(flagged.rows) > MOST_ROWS:
-        raise UsageError(f"{len(flagged.rows)} rows are more than a sheet holds; export them as csv")
+    if flagged.rows.num_rows > MOST_ROWS:
+        raise UsageError(f"{flagged.rows.num_rows} rows are more than a sheet holds; export them as csv")
     book = Workbook(write_only=True)
     # The clock is no part of the night.
     book.properties.created = book.properties.modified = datetime.datetime.fromisoformat(flagged.run.date)
     sheet = book.create_sheet("flagged")
     sheet.freeze_panes = "A2"
-    sheet.append([_typed(sheet, name) for name in flagged.columns])
-    for row in flagged.table():
+    table = flagged.table()
+    sheet.append([_typed(sheet, name) for name in table.column_names])
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
         sheet.append([_typed(sheet, cell) for cell in row])
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -69,7 +58,7 @@ def xlsx_of(flagged: FlaggedRows) -> bytes:
     return _timeless(written)
 
 
-def _typed(sheet: WriteOnlyWorksheet, value: Cell) -> WriteOnlyCell | None:
+def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
     from openpyxl.cell import WriteOnlyCell
 
     if not isinstance(value, str):

@@ -1,0 +1,134 @@
+"""The flagged rows of a night by rank, out of `scores.parquet`: `flagged.csv`, and what exports hand on."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from screening.documents.run import RunDocument
+from screening.documents.shape import read
+from screening.errors import ModelError, UsageError
+from screening.files import digest_of
+from screening.scoring.rows import DISPLAY, HISTORY
+from screening.storage.model import CHANCES
+from screening.storage.serialization import as_stored, read_document
+
+# Rows in memory at a time: for more of them the table is gone through again.
+PIECE_ROWS = 1 << 19
+COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
+# Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
+# There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
+BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
+FORMULA = re.compile(
+    BEGINS + "(?='|[\\s\"\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[-=+@\t\r\n＝＋－＠﹦﹢﹣﹫−])"
+)
+# What Arrow can look for: a sign of a formula behind nothing but signs, which holds of every such cell.
+MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
+
+
+def flagged_rows(scores: Path) -> Iterator[pa.Table]:
+    """The flagged rows by rank, some at a time.
+
+    Columns: `COLUMNS`, the chances where they are earned, what the ledger knew, and what the contract wants
+    shown, by its own names.
+    """
+    with pq.ParquetFile(scores) as table:
+        names = table.schema_arrow.names
+        ranks = (pc.max(batch["rank"]).as_py() for batch in table.iter_batches(columns=["rank"]))
+        last = max((rank for rank in ranks if rank is not None), default=0)
+    wanted = [name for name in (*COLUMNS, *CHANCES, *HISTORY) if name in names]
+    wanted += [name for name in names if name.startswith(DISPLAY)]
+    rank = pc.field("rank")
+    for start in range(0, max(last, 1), PIECE_ROWS):
+        mine = (rank > start) & (rank <= start + PIECE_ROWS)
+        rows = pq.read_table(scores, columns=wanted, filters=mine, use_threads=False).sort_by("rank")
+        if "group" not in wanted:
+            rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
+        yield rows.rename_columns([name.removeprefix(DISPLAY) for name in rows.column_names])
+
+
+def write_flagged(path: Path, scores: Path) -> None:
+    """Write `flagged.csv`: the flagged rows, the highest score first, as a spreadsheet may read them."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        write_table(file, flagged_rows(scores))
+
+
+def write_table(file: TextIO, tables: Iterable[pa.Table]) -> None:
+    """Write tables of the same columns, one behind the other, as CSV in which no cell is a formula."""
+    writer = csv.writer(file)
+    for number, table in enumerate(tables):
+        if not number:
+            writer.writerow(map(as_text, table.column_names))
+        for piece in table.to_batches(1 << 12):
+            writer.writerows(zip(*map(_cells, piece.columns), strict=True))
+
+
+def _cells(column: pa.Array) -> list[object]:
+    if pa.types.is_boolean(column.type):
+        column = pc.if_else(column, "yes", "no")
+    return as_texts(column).to_pylist()
+
+
+def as_text(value: str) -> str:
+    """Text that a spreadsheet shows and does not run as a formula."""
+    return FORMULA.sub(r"\1'", value)
+
+
+def as_texts(cells: pa.Array) -> pa.Array:
+    """Cells that a spreadsheet shows: those alone are gone through one by one that may begin a formula."""
+    if not pa.types.is_string(cells.type) or not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py():
+        return cells
+    return pa.array([text if text is None else as_text(text) for text in cells.to_pylist()], pa.string())
+
+
+@dataclass(frozen=True)
+class FlaggedRows:
+    """The flagged rows of a run as exports hand them on; `rows` has the columns of `flagged.csv`."""
+
+    run: RunDocument
+    rows: pa.Table
+
+    def table(self) -> pa.Table:
+        """The rows behind run and date: nights lie one below the other, so each row says whose it is."""
+        stated = {"run_id": self.run.run_id, "date": self.run.date}
+        constants = [pa.repeat(pa.scalar(text), self.rows.num_rows) for text in stated.values()]
+        return pa.table([*constants, *self.rows.columns], names=[*stated, *self.rows.column_names])
+
+    def subjects(self) -> list[str]:
+        """Who is meant by each row: the patient where rows come in patients, else the row."""
+        return pc.if_else(pc.equal(self.rows["group"], ""), self.rows["id"], self.rows["group"]).to_pylist()
+
+
+def read_flagged(directory: str | Path) -> FlaggedRows:
+    """Read the flagged rows of a run directory.
+
+    Raises UsageError: it is a shadow run. Raises ModelError: a digest does not agree, or the run is of a
+    version that noted none.
+    """
+    folder = Path(directory)
+    stored = read_document(folder, "run")
+    with as_stored(folder / "run.json"):
+        run = read(RunDocument, stored, "run.json")
+    if not run.outputs:
+        raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
+    for name, digest in run.outputs.items():
+        path = folder / name
+        if not path.is_file() or digest_of(path) != digest:
+            raise ModelError(
+                f"{path} is missing or damaged: its digest does not match; score the night again"
+            )
+    if "flagged.csv" not in run.outputs:
+        raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
+    with as_stored(folder / "scores.parquet"):
+        rows = pa.concat_tables(flagged_rows(folder / "scores.parquet"))
+    empty = {pa.string(): "", pa.bool_(): False}
+    columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
+    return FlaggedRows(run, pa.table(columns, names=rows.column_names))
