@@ -37,7 +37,8 @@ class Excuses:
 
 def excuses(connection: sa.Connection, series: str) -> Excuses:
     """What was given up and acknowledged of a series, one that the ledger has no night of too."""
-    nights, until = {}, {}
+    nights: dict[str, str] = {}
+    until: dict[tuple[str, str | None], str] = {}
     for said in facts_of(connection, GivenUp.KIND, Acknowledged.KIND):
         if said["series"] != series:
             continue
