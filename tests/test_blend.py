@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import ModelError, RecipeError
+from screening.machines.baselines import Logistic
 from screening.machines.ensembles import BlendedClassifier, Pooling
 from screening.recipes.loading import read_recipe
 from screening.scoring.cases import contributions
@@ -210,3 +211,39 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
         assert {len(machine.support_) for machine in machines} == {rows}
     else:
         assert all(len(machine.support_) > 40 for machine in machines)
+
+
+def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatch):
+    monkeypatch.setattr(held_out, "MANY_ROWS", 100)
+    monkeypatch.setattr(Logistic, "most_rows", 60)
+    learned = []
+    fit = Logistic.fit
+    monkeypatch.setattr(Logistic, "fit", lambda own, x, y: learned.append(len(x)) or fit(own, x, y))
+    past = patients(300).assign(ward=np.resize([*"ABCDE"], 300))
+    cohort = read_cohort(written(past, tmp_path / "past.parquet"), label="ill", id="patient", need_label=True)
+
+    own = blend("logistic", "random_forest", "histogram_boosting")
+    model = train(cohort, own, search=1, repeats=1, beside=())
+    again = load_model(save_model(model, tmp_path / "model"))
+
+    logistic, forest, boosted = model.ensemble.members
+    assert max(learned) == 60
+    assert {machine.n_estimators for machine in forest.machines} == {40}
+    # Trees of boosting see the five wards as one column, also once the model was stored.
+    n_encoded = len(model.encoder.names)
+    assert {machine.n_features_in_ for machine in logistic.machines + forest.machines} == {n_encoded}
+    assert {machine.n_features_in_ for machine in boosted.machines} == {n_encoded - 4}
+    encoded = model.encoder.transform(cohort)
+    assert np.array_equal(again.decisions(encoded), model.decisions(encoded))
+
+
+def test_of_many_rows_a_member_that_ranks_by_chance_is_not_kept_and_that_is_said(cohort, monkeypatch):
+    monkeypatch.setattr(held_out, "MANY_ROWS", 100)
+    noise = np.random.default_rng(0).normal(size=cohort.n_rows)
+    monkeypatch.setattr(Logistic, "decision_function", lambda own, x: noise[: len(x)])
+
+    model = train(cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=())
+
+    assert [member["recipe"] for member in model.document["blend"]] == ["histogram_boosting"]
+    said = "member logistic is not kept: it ranks no better than chance"
+    assert said in model.document["training"]["notes"]

@@ -6,6 +6,7 @@ import socket
 import ssl
 from contextlib import nullcontext
 from pathlib import Path
+from threading import get_ident
 from types import SimpleNamespace
 
 import numpy as np
@@ -205,6 +206,22 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
     assert model.digest == train(cohort, "svm_weighted", **quick).digest
     assert len(killed.pieces) + len(workers.pieces) == 9
     assert [name for name in cohort.id if name.encode() in told] == []
+
+
+def test_members_of_a_blend_are_fitted_at_once_and_say_how_far_they_are(cohort, monkeypatch):
+    """The folds of one member do not wait for those of another; the model is the one trained here."""
+    told, asking, workers = [], set(), InThisProcess()
+    submit = workers.submit
+    note = lambda *given, **more: asking.add(get_ident()) or submit(*given, **more)  # noqa: E731
+    monkeypatch.setattr(workers, "submit", note)
+    quick = {"search": 2, "folds": 3, "repeats": 1}
+
+    model = train(cohort, "auto", **quick, cluster=workers, progress=lambda *step: told.append(step))
+
+    assert len(asking) == len(model.ensemble.members) == 5
+    shares = [done / total for done, total in told]
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    assert model.digest == train(cohort, "auto", **quick).digest
 
 
 @pytest.mark.parametrize("where", ["local:0", "somewhere"])

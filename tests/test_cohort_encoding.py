@@ -212,3 +212,22 @@ def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
 
     place = encoder.names.index("diag=4*")
     assert ((encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]).all()
+
+
+def test_the_columns_of_a_category_are_one_where_levels_and_codes_stand_as_in_a_dictionary(tmp_path):
+    codes = ["5", "41", "410.1", "411", "V10", "V45"] + [f"6{number:02}" for number in range(40)]
+    diagnosis = np.array(codes)[np.random.default_rng(5).integers(0, len(codes), 900)]
+    cohort = cohort_of(tmp_path, n_rows=900, drug=diagnosis)
+    encoder = Encoder(CONTRACT).fit(cohort)
+    encoded, bundles = encoder.transform(cohort), encoder.bundles()
+
+    seen = bundles.of(encoded)
+
+    assert seen.shape == (900, 7)  # age, age missing, drug, icu, sex, stage, ward
+    age, _, drug, *_, ward = seen.T
+    assert np.array_equal(age, encoded[:, encoder.places("age")[0]].astype(np.float32))
+    for column, values in ((ward, cohort.values["ward"]), (drug, diagnosis)):
+        level = {value: set(column[values == value]) for value in set(values) - {None}}
+        assert all(len(places) == 1 for places in level.values())
+        assert column[values == min(level)][0] == min(map(min, level.values()))
+    assert level["5"] < level["41"] < level["410.1"] < level["411"] < level["600"] < level["V10"]

@@ -191,6 +191,7 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_
     assert read_cohort(path).names == ["usable"]
     assert contract.group == name
     assert f"guessed role group: {name}" in notes
+    assert "no column names the outcome: to train, set `label` to it, or give --label" in notes
 
 
 def test_whole_numbers_that_count_the_rows_are_no_feature_whatever_their_name(tmp_path):

@@ -58,6 +58,21 @@ class CodePrefixes:
         kept = [key for key in frequent if (key, rows[key]) not in longer]
         return cls(tuple(sorted(kept, key=lambda key: (-rows[key], key))[:MOST_PREFIXES]), width)
 
+    @property
+    def steps(self) -> list[int]:
+        """What the prefixes of a text add up to: the place of the longest in a dictionary, from 1.
+
+        So codes that begin alike stand beside each other, and a chapter is a range.
+        """
+        place = {prefix: at for at, prefix in enumerate(sorted(self.prefixes), 1)}
+        if not self.width:
+            return [place[prefix] for prefix in self.prefixes]
+        shorter = ([prefix[:end] for end in range(len(prefix))] for prefix in self.prefixes)
+        return [
+            place[prefix] - max(place.get(start, 0) for start in starts)
+            for prefix, starts in zip(self.prefixes, shorter, strict=True)
+        ]
+
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Which prefixes each text begins with, 0 or 1, shape (n_values, n_prefixes); none for None."""
         place, distinct = pd.factorize(values)

@@ -28,7 +28,7 @@ from screening.sources.readers import Source
 LABELS = (
     "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
     "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
-    "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
+    "readmitted", "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
 )  # fmt: skip
 MOST_CLASSES = 20
 TIMES = (
@@ -105,6 +105,8 @@ def guessed_roles(
     if not given.time:
         found["time"] = _time({lower: name for lower, name in free.items() if _dated(summaries[name])})
     notes += [f"guessed role {role}: {column}" for role, column in found.items() if column]
+    if not given.label and not found["label"]:
+        notes.append("no column names the outcome: to train, set `label` to it, or give --label")
     if not found.get("id") and not given.id:
         notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
     if found["time"] and summaries[found["time"]].day_or_month_first:

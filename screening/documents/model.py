@@ -283,10 +283,11 @@ class RecipeFacts:
 class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of the blend.
 
-    `weight` is its share of the blend, 0 to 1.
+    `weight` is its share of the blend, 0 to 1; `auroc_without` is the blend's of the others.
     """
 
     auroc: float
+    auroc_without: float
     weight: float
 
 
@@ -348,6 +349,10 @@ class ModelDocument:
 
     def __post_init__(self) -> None:
         self._refuse_other_rules()
+
+    def carrying(self, label: str) -> BlendMember:
+        """The member of the blend without which it would rank a class worst."""
+        return min(self.blend, key=lambda member: member.classes[label].auroc_without)
 
     def _refuse_other_rules(self) -> None:
         """ValueError where figures are of another rule, or another threshold, than the one in use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from numbers import Integral
@@ -37,6 +38,13 @@ class Estimator(BaseEstimator):
     classes_: np.ndarray
     n_features_in_: int
     reads: Precision = np.float64
+    # Whether the columns of a category serve it as well as one (`cohort.encoding.Bundles`).
+    bundled = False
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that it learns from: a stratified sample where there are more, another in every fold."""
+        return sys.maxsize
 
     @property
     def linear(self) -> bool:

@@ -36,6 +36,8 @@ class Logistic(Classifier):
     max_iter : int
     """
 
+    most_rows = 100_000
+
     def __init__(self, C: float = 1.0, class_weight: ByClass = "none", max_iter: int = 2000) -> None:
         self.C = C
         self.class_weight = class_weight

@@ -47,6 +47,8 @@ class _Boosted(Classifier):
 
     # Both libraries split at float32 values here: what a table holds, and what forests see.
     reads = np.float32
+    bundled = True
+    most_rows = 1_000_000
 
     @property
     def linear(self) -> bool:

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from screening.cohort.encoding import Bundles
 from screening.errors import ModelError
 from screening.machines.base import Classifier, Estimator, KernelMachine
 from screening.machines.multi_class import MultiClassSVM
@@ -25,16 +26,22 @@ from screening.statistics.ranking import average_precision
 
 
 class FoldEnsemble:
-    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model."""
+    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model.
 
-    def __init__(self, machines: Sequence[Estimator], kind: str, n_outputs: int) -> None:
+    Machines that learned from the columns of a category as one are given them so: by `bundles`.
+    """
+
+    def __init__(
+        self, machines: Sequence[Estimator], kind: str, n_outputs: int, bundles: Bundles | None = None
+    ) -> None:
         self.machines = tuple(machines)
         self.kind = kind
         self.n_outputs = n_outputs
+        self.bundles = bundles
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
-        x = np.ascontiguousarray(x, dtype=np.float64)
+        x = self._seen(x)
         if not self.kernel_machines:
             each = [oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines]
         else:
@@ -48,8 +55,11 @@ class FoldEnsemble:
 
     def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
+        return oriented_decisions(self.machines[machine], self._seen(x), self.kind, self.n_outputs)
+
+    def _seen(self, x: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(x, dtype=np.float64)
-        return oriented_decisions(self.machines[machine], x, self.kind, self.n_outputs)
+        return x if self.bundles is None else self.bundles.of(x)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -123,6 +133,8 @@ class FoldEnsemble:
     def state(self) -> dict[str, np.ndarray]:
         """The fitted state as arrays: what machines share once, then each machine's own."""
         state = {"n_machines": np.asarray(len(self.machines))}
+        if self.bundles is not None:
+            state["bundled"] = np.asarray(True)  # the encoder knows how
         if self.kernel_machines:
             state["rows"], places = self.union
         for k, machine in enumerate(self.machines):
@@ -135,9 +147,16 @@ class FoldEnsemble:
 
     @classmethod
     def from_state(
-        cls, build: Callable[[], Estimator], kind: str, n_outputs: int, state: Mapping[str, np.ndarray]
+        cls,
+        build: Callable[[], Estimator],
+        kind: str,
+        n_outputs: int,
+        state: Mapping[str, np.ndarray],
+        bundles: Bundles | None = None,
     ) -> FoldEnsemble:
-        """Inverse of ``state``; `build` makes the unfitted estimator. ModelError where arrays do not fit."""
+        """Inverse of ``state``; `build` makes the unfitted estimator, `bundles` are the encoder's. ModelError
+        where arrays do not fit.
+        """
         machines = []
         for k in range(int(state["n_machines"])):
             own = under(state, f"machine{k}/")
@@ -146,7 +165,7 @@ class FoldEnsemble:
             machines.append(build().restore(own))
         if not machines:
             raise ModelError("the model holds no machine")
-        return cls(machines, kind, n_outputs)
+        return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
 
 
 def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
@@ -321,13 +340,15 @@ class BlendedEnsemble:
         builders: Sequence[tuple[Callable[[], Estimator], str]],
         n_outputs: int,
         state: Mapping[str, np.ndarray],
+        bundles: Bundles | None = None,
     ) -> BlendedEnsemble:
         """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine
         (ModelError).
         """
-        members = []
-        for j, (build, kind) in enumerate(builders):
-            members.append(FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/")))
+        members = [
+            FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/"), bundles)
+            for j, (build, kind) in enumerate(builders)
+        ]
         return cls(members, Pooling.from_state(state, (len(members), n_outputs)))
 
 

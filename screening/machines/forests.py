@@ -20,7 +20,7 @@ from screening.machines.base import Classifier, as_array, check_whole
 DEEPEST = 1000
 _TASK = 2048  # rows a thread takes at a time
 # Rows that a tree draws at most: of 10^5 rows a forest learns what its trees learn together.
-MOST_DRAWN = 10_000
+MOST_DRAWN = 5_000
 
 
 class Trees:
@@ -240,6 +240,7 @@ class _Forest(TreesClassifier):
 
     n_estimators: int
     max_depth: int | None
+    most_rows = 20 * MOST_DRAWN
 
     def check_parameters(self) -> None:
         check_whole(self, "n_estimators", "min_samples_leaf")
@@ -288,7 +289,7 @@ class _Forest(TreesClassifier):
 class RandomForest(_Forest):
     """Random forest (Breiman 2001) that weighs the classes of each tree's bootstrap sample alike.
 
-    A tree draws as many rows as there are, 10,000 at most.
+    A tree draws as many rows as there are, 5,000 at most.
 
     Parameters
     ----------
@@ -345,7 +346,7 @@ class RandomForest(_Forest):
 class BalancedForest(_Forest):
     """Random forest whose every tree draws as many rows of each class as the rarest has.
 
-    10,000 rows in all at most.
+    5,000 rows in all at most.
 
     Parameters
     ----------

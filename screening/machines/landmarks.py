@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.statistics.threshold_search import hashed
+
 APPROXIMATIONS = ("none", "landmarks", "nystroem")
 # Of the landmarks left after the rarest class, the share that rows near the boundary get.
 NEAR_SHARE = 0.8
@@ -66,7 +68,7 @@ def _strata(codes: np.ndarray) -> list[np.ndarray]:
 
 
 def _order(x: np.ndarray, seed: int) -> np.ndarray:
-    return np.argsort(np.argsort(_hashed(x, seed), kind="stable"), kind="stable")
+    return np.argsort(np.argsort(hashed(x, seed), kind="stable"), kind="stable")
 
 
 def _lifted(chosen: Landmarks, codes: np.ndarray) -> Landmarks:
@@ -87,18 +89,6 @@ def _places(sizes: list[int], wanted: int) -> list[int]:
         places[m] = min(sizes[m], max(left // (len(order) - turn), 1))
         left -= places[m]
     return places
-
-
-def _hashed(x: np.ndarray, seed: int) -> np.ndarray:
-    """A hash of each row's values, (n_rows,), of type uint64."""
-    found = np.full(len(x), np.uint64(seed))
-    for column in np.ascontiguousarray(x.T, np.float64).view(np.uint64):
-        # The mixing of splitmix64 (Steele et al. 2014), once a column.
-        found = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
-        found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        found ^= found >> np.uint64(31)
-    return found
 
 
 def _drawn(strata: list[np.ndarray], places: list[int], order: np.ndarray) -> Landmarks:

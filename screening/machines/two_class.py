@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from screening.kernels.base import Kernel
 from screening.machines import landmarks
 from screening.machines.base import KernelMachine, check_labels, classes_and_codes
 from screening.machines.kernel_sums import Basis
-from screening.machines.nystroem import solve_on_landmarks
+from screening.machines.nystroem import MOST_SPANNED, solve_on_landmarks
 from screening.machines.passes import fit_passes
 from screening.machines.sample_weight import ClassWeight, resolve_sample_weight
 from screening.machines.training import Dual, Training, solve_two_class
@@ -107,6 +108,10 @@ class TwoClassSVM(ClassifierMixin, KernelMachine):
         self.n_landmarks = n_landmarks
         self.gamma = gamma
         self.class_weight = class_weight
+
+    @property
+    def most_rows(self) -> int:
+        return MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
 
     @property
     def by_rows(self) -> bool:

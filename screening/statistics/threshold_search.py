@@ -28,10 +28,20 @@ ERRORS, ROUNDING = 2.0, 1e-6
 
 def alike(x: np.ndarray) -> np.ndarray | None:
     """Number the distinct rows of x, (n_rows, n_columns), as (n_rows,); None where none stands for many."""
-    whole = np.ascontiguousarray(x + 0.0)  # -0.0 is 0.0
-    as_bytes = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
-    _, numbers, counts = np.unique(as_bytes, return_inverse=True, return_counts=True)
+    _, numbers, counts = np.unique(hashed(x), return_inverse=True, return_counts=True)
     return numbers.ravel() if many(counts, len(x)).any() else None
+
+
+def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """A hash of each row's values, (n_rows,), of type uint64."""
+    found = np.full(len(x), np.uint64(seed))
+    for column in x.T:
+        # The mixing of splitmix64 (Steele et al. 2014), once a column; -0.0 is 0.0.
+        found = (found ^ (column + 0.0).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found ^= found >> np.uint64(31)
+    return found
 
 
 def many(counts: np.ndarray, n_rows: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.cohort.encoding import Encoder
+from screening.cohort.encoding import Bundles, Encoder
 from screening.contract.contract import Contract
 from screening.documents.tables import Table, elements, table, tables, word
 from screening.errors import CohortError, ModelError, RecipeError
@@ -84,12 +84,13 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
             contract = Contract.from_dict(table(document, "contract"))
             task = table(document, "task")
             n_outputs = 1 if word(task, "kind") == "binary" else len(elements(task, "classes"))
+            encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
             model = Model(
                 document=document,
                 recipe=recipe,
                 contract=contract,
-                encoder=Encoder.from_state(contract, under(arrays, "encoder/")),
-                ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/")),
+                encoder=encoder,
+                ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/"), encoder.bundles()),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -144,7 +145,7 @@ def _verified(folder: Path, name: str, digest: object) -> bytes:
 
 
 def _restored(
-    recipe: Recipe, stored: Table, n_outputs: int, state: Mapping[str, np.ndarray]
+    recipe: Recipe, stored: Table, n_outputs: int, state: Mapping[str, np.ndarray], bundles: Bundles
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
@@ -154,10 +155,10 @@ def _restored(
     """
     if "members" not in stored:
         return FoldEnsemble.from_state(
-            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_outputs, state
+            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_outputs, state, bundles
         )
     members = [
         (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
     ]
     builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
-    return BlendedEnsemble.from_state(builders, n_outputs, state)
+    return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

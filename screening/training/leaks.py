@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
-from screening.sources.columns import absent, coded
+from screening.sources.columns import absent
 from screening.statistics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.validation.folds import Study
 from screening.validation.held_out import held_out_by
@@ -64,7 +65,7 @@ def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
     """AUROC of one column by itself, whichever way it points; missing values rank in the middle."""
     values = cohort.values[name]
     if cohort.contract.features[name].type == "category":
-        return auroc_of_levels(coded(values)[1], positive)
+        return auroc_of_levels(pd.factorize(values, use_na_sentinel=False)[0], positive)
     gone = absent(values)
     return auroc_either_way(np.where(gone, np.nanmedian(values) if (~gone).any() else 0.0, values), positive)
 
@@ -160,9 +161,11 @@ def named_after(cohort: Cohort, task: Task) -> list[Leak]:
     found = []
     for name in cohort.contract.features:
         plain = " ".join(filter(None, PARTS.split(name))).lower()
+        after = AFTER.search(plain)
+        if BEFORE.search(plain) or not (after or WHENEVER.fullmatch(plain)):
+            continue
         best = max(column_alone(cohort, name, positive) for positive in watched.T)
-        after = AFTER.search(plain) or (WHENEVER.fullmatch(plain) and best >= RANKS)
-        if after and not BEFORE.search(plain):
+        if after or best >= RANKS:
             said = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
             found.append(Leak(code="named_after", column=name, figure=best, said=said))
     return found

@@ -14,8 +14,9 @@ from screening.documents.model import Approval
 from screening.documents.shape import plain
 from screening.documents.usefulness import usefulness_of
 from screening.errors import ModelError, UsageError
-from screening.machines.ensembles import FoldEnsemble, as_bytes
+from screening.machines.ensembles import FoldEnsemble
 from screening.statistics.operating_point import Rule, overall
+from screening.statistics.threshold_search import hashed
 from screening.storage.model import Model
 from screening.training.card import in_use
 from screening.validation.held_out import HeldOut
@@ -146,7 +147,7 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     for part in held_out.parts or (held_out,):
         if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
             continue
-        mine, kept = as_bytes(part.encoded.x), as_bytes(part.ensemble.union[0])
+        mine, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
         held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
     return held
 

@@ -174,7 +174,10 @@ def train(
         )
     everyone = task.is_watched(labels_of(study.cohort))
     dated = forward and sample.time is not None
-    of_trained = held_out.ensemble.decisions(held_out.encoded.x)
+    x = held_out.encoded.x
+    of_trained = np.concatenate(
+        [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
+    )
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, resources)
     scores = HeldOutScores(
@@ -232,14 +235,18 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
     return (encoded + encoded[::-1]) / 2
 
 
+# Rows that the trained machines decide on at a time.
+AT_ONCE = 100_000
+
 USUAL: dict[str, tuple[str, ...]] = {
     "binary": ("svm", "logistic"),
     "multi": ("one_vs_rest", "logistic", "random_forest"),
 }
 """What a method is compared with where nobody says otherwise, itself left out."""
 
-# Beside a method that is no kernel machine, one on more rows than this would take most of the time.
-LARGEST_UNASKED = 5000
+# Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
+# time; a blend stands beside those of its members that a user would pick instead.
+LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_forest")
 
 
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
@@ -250,10 +257,10 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
     Raises RecipeError: there is no such recipe.
     Raises UsageError: a recipe that does not answer the cohort's question.
     """
-    loaded = [load_recipe(name) for name in (USUAL[task.kind] if names is None else names)]
-    found = list({each.name: each for each in loaded}.values())
-    if names is None and method.machine == "baseline" and n_rows > LARGEST_UNASKED:
-        found = [each for each in found if each.machine == "baseline"]
+    asked = USUAL[task.kind] if names is None else names
+    if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
+        asked = [name for name in PICKED if name in (*asked, *method.members)]
+    found = list({each.name: each for each in map(load_recipe, asked)}.values())
     wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"

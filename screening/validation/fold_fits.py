@@ -19,13 +19,19 @@ from screening.files import digest_of_json
 from screening.kernels import kernel_cache
 from screening.machines.base import Estimator, KernelMachine
 from screening.machines.ensembles import oriented, oriented_decisions, under
+from screening.machines.landmarks import RARE_SHARE
 from screening.machines.passes import decisions_of
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.building import Builder, build
 from screening.recipes.recipe import Recipe
+from screening.statistics.threshold_search import alike
 from screening.storage import finished
+from screening.validation.folds import sub_sample
 from screening.validation.search import Parameters, by_shared_work, kernel_of
 from screening.validation.task import Task
+
+# Rows by which gamma is scaled.
+MOST_SCALED = 20_000
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,23 @@ class EncodedRows:
         estimator = self._builder.estimator(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
 
+    @property
+    def bundled(self) -> bool:
+        """Whether the recipe's machine is as well served by one column a category."""
+        return self._builder.estimator({}).bundled
+
     @cached_property
     def _builder(self) -> Builder:
         return Builder(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:
-        return self.x[self.learnable(np.arange(len(self.x)))]
+        return self.x[self.learnable(np.arange(len(self.x)))[:MOST_SCALED]]
+
+    @cached_property
+    def alike(self) -> np.ndarray | None:
+        """A number for each distinct row, (n_rows,), where one stands for many."""
+        return alike(self.x)
 
     def tried(
         self, rows: np.ndarray, settings: Sequence[Parameters], asked: np.ndarray | None
@@ -72,6 +88,9 @@ class EncodedRows:
         decide on; with None nothing is decided.
         """
         rows = self.learnable(rows)
+        most = self._builder.estimator(settings[0]).most_rows
+        if len(rows) > most:
+            rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
         known = {}
         if self.recipe.machine in ("two_class", "multi_class"):

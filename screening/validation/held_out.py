@@ -7,10 +7,12 @@ the same folds, each with its own search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,6 +29,7 @@ from screening.recipes.building import build, may_span
 from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.calibration import fit_platt
+from screening.statistics.ranking import auroc
 from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
 from screening.validation.folds import Study, sub_sample
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
@@ -34,10 +37,15 @@ from screening.validation.search import Parameters, candidates_of, choose_settin
 Progress = Callable[[int, int], None]
 
 # With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
-# a blend two-class machines learn in the span of some rows (`machines.nystroem`), and light members go.
+# a blend two-class machines learn in the span of some rows (`machines.nystroem`), forests have fewer and
+# smaller trees a fold (better ones in sum, where the trees of all folds draw from so many), light members go.
 MANY_ROWS = 5_000
 SPANNING = 300
+FORESTS = ("random_forest", "balanced_forest")
+FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
+PARTS = 1000  # in which the progress of a member is counted
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Resources:
     jobs: int = -1  # threads; -1 for one a core
     # bytes for kernel matrices: fewer fits run side by side where two would take more
     memory: int | None = None
-    progress: Progress | None = None  # called with (fits finished, fits in all)
+    progress: Progress | None = None  # called with (work done, work in all)
     cluster: Cluster | None = None  # workers that fit in place of the threads
     kept: Path | None = None  # private folder where what they fitted waits until all is done
 
@@ -83,7 +91,8 @@ class HeldOut:
         """The machines of the first so many repeats."""
         assert isinstance(self.ensemble, FoldEnsemble)
         kept = len(self.ensemble.machines) // len(self.fold) * repeats
-        return FoldEnsemble(self.ensemble.machines[:kept], self.ensemble.kind, self.ensemble.n_outputs)
+        own = self.ensemble
+        return FoldEnsemble(own.machines[:kept], own.kind, own.n_outputs, own.bundles)
 
     @cached_property
     def class_chances(self) -> list[Platt]:
@@ -114,14 +123,18 @@ def hold_out(
     rows encoded for another recipe: its encoding and distances are used again where they serve. RecipeError
     where no setting is fit to be used (`choose_setting`).
     """
-    encoded = encoded_for(study, recipe, resources, like)
+    whole = encoded_for(study, recipe, resources, like)
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
+    bundles = whole.encoder.bundles() if n_rows > MANY_ROWS and whole.bundled else None
+    encoded = whole if bundles is None else replace(whole, x=bundles.of(whole.x))
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     few = None
     if n_rows > MANY_ROWS and len(candidates) > 1:
         few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
-    total = study.folds * (len(candidates) + len(study.fold) - (few is None))
+    # A fit is as much work as it has rows.
+    searched = len(candidates) * (n_rows if few is None else len(few))
+    total = study.folds * (searched + n_rows * (len(study.fold) - (few is None)))
     finished = 0
 
     def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedCohort = encoded) -> list[FoldFit]:
@@ -129,7 +142,7 @@ def hold_out(
         fits = []
         for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
             fits.append(fit)
-            finished += len(fit.settings)
+            finished += len(fit.settings) * len(rows.x)
             if progress is not None:
                 progress(finished, total)
         return fits
@@ -157,7 +170,7 @@ def hold_out(
         decisions.append(decided)
         machines += again
     dealt = study.fold[: len(decisions)]
-    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs)
+    ensemble = FoldEnsemble(machines, recipe.machine, n_outputs, bundles)
     learned = encoded.learnable(np.arange(n_rows))
     weights = [len(fit.settings) for fit in first]
     return HeldOut(
@@ -165,7 +178,7 @@ def hold_out(
         fold=dealt,
         ensemble=ensemble,
         recipe=recipe,
-        encoded=encoded,
+        encoded=whole,
         search=search,
         sv_share=ensemble.support_share(
             [int(np.sum(fold[learned] != k)) for fold in dealt for k in range(study.folds)]
@@ -233,27 +246,32 @@ def held_out_by(
     members = members_for(recipe, study.task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
-    for j, member in enumerate(members):
+    tried: list[tuple[Recipe, list[Parameters]]] = []
+    for member in members:
         own = {name: value for name, value in params.items() if name in member.names}
         if study.sample.n_rows > MANY_ROWS and "approximation" not in own and may_span(member):
             own = {"n_landmarks": SPANNING} | own | {"approximation": "nystroem"}
             rows = f"{own['n_landmarks']} rows (Nystroem) of each fold's"
             notes.append(f"member {member.name}: in the span of {rows}")
-        candidates = candidates_of(member, own, study.search, study.seed)
-        step = None if resources.progress is None else _part(resources.progress, j, len(members))
+        if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
+            own = FOREST | own
+        tried.append((member, candidates_of(member, own, study.search, study.seed)))
+    steps = _steps(resources.progress, len(tried))
+
+    def hold_member_out(number: int) -> HeldOut | str:
+        member, candidates = tried[number]
+        own = replace(resources, progress=steps[number])
         try:
             # However the rows were encoded, for this member they stay so.
-            parts.append(
-                hold_out(
-                    study,
-                    member,
-                    candidates,
-                    replace(resources, progress=step),
-                    replace(encoded, recipe=member),
-                )
-            )
+            return hold_out(study, member, candidates, own, replace(encoded, recipe=member))
         except (RecipeError, UsageError) as error:
-            notes.append(f"member {member.name} left out: {error}")
+            return f"member {member.name} left out: {error}"
+
+    for part in _side_by_side(hold_member_out, len(tried), resources.cluster):
+        if isinstance(part, HeldOut):
+            parts.append(part)
+        else:
+            notes.append(part)
     if not parts:
         raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
     return blended(recipe, encoded, parts, tuple(notes))
@@ -272,11 +290,15 @@ def blended(
     codes = np.arange(decisions.shape[-1]) if decisions.shape[-1] > 1 else np.array([1])
     known = any(part.recipe.machine != "one_class" for part in parts)
     positive = encoded.target[:, None] == codes if known else None
-    pooling = Pooling.of(decisions.mean(axis=0, dtype=float), positive)
-    light = np.flatnonzero(pooling.weights.max(axis=1) < LEAST_WEIGHT)
-    if len(encoded.x) > MANY_ROWS and len(light):
-        left = [f"member {parts[m].recipe.name} is not kept: it adds next to nothing" for m in light.tolist()]
-        kept = [part for m, part in enumerate(parts) if m not in light]
+    mean = decisions.mean(axis=0, dtype=float)
+    pooling = Pooling.of(mean, positive)
+    why = np.where(pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", "").astype(object)
+    if positive is not None:
+        why[_by_chance(mean, positive)] = "ranks no better than chance"
+    if len(encoded.x) > MANY_ROWS and (why != "").any() and (why == "").any():
+        named = [*zip(parts, why, strict=True)]
+        left = [f"member {part.recipe.name} is not kept: it {reason}" for part, reason in named if reason]
+        kept = [part for part, reason in named if not reason]
         return blended(recipe, encoded, kept, (*notes, *left))
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
@@ -299,11 +321,40 @@ def blended(
             float(np.sum([part.seconds[0] for part in parts])),
             float(np.sum([part.seconds[1] for part in parts])),
         ),
-        parts=tuple(parts),
+        parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )
 
 
-def _part(progress: Progress, number: int, of: int) -> Progress:
-    """The progress of one member as a share of all."""
-    return lambda done, total: progress(number * total + done, of * total)
+def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Which members (n_rows, n_members, n_outputs) tell no output's cases: AUROC within two errors of 1/2."""
+    n_cases = positive.sum(axis=0)
+    error = np.sqrt((len(positive) + 1) / (12 * n_cases * (len(positive) - n_cases)))
+    outputs = range(positive.shape[1])
+    areas = [[auroc(member[:, k], positive[:, k]) for k in outputs] for member in decisions.swapaxes(0, 1)]
+    return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
+
+
+def _steps(progress: Progress | None, of: int) -> list[Progress | None]:
+    """The progress of each of several members, as parts of one."""
+    shares = [0.0] * of
+
+    def step(number: int, done: int, total: int) -> None:
+        shares[number] = done / total
+        if progress is not None:
+            progress(round(PARTS * sum(shares)), PARTS * of)
+
+    return [None if progress is None else partial(step, number) for number in range(of)]
+
+
+def _side_by_side(function: Callable[[int], T], of: int, cluster: Cluster | None) -> Iterator[T]:
+    """What a function gives for each number: one after the other, or, where workers do the work, at once."""
+    if cluster is None:
+        yield from map(function, range(of))
+        return
+    with ThreadPoolExecutor(of) as pool:
+        try:
+            yield from pool.map(function, range(of))
+        except BaseException:
+            cluster.call_off()
+            raise

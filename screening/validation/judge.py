@@ -210,10 +210,14 @@ def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
 
 
 def _member(held: HeldOutScores, j: int, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of the blend."""
+    """What a member of a blend does alone, on the scale of the blend, and what the others do without it."""
     recipe, title = [*held.members.items()][j]
     assert held.pooling is not None
     alone, classes = held.methods[recipe], {}
+    rest = np.zeros_like(alone.scores)
+    for k, name in enumerate(held.members):
+        slope, intercept, weight = held.pooling.of_member(k, held.task.watched_columns)
+        rest += (k != j) * weight * (held.methods[name].scores * slope + intercept)
     scales = zip(*held.pooling.of_member(j, held.task.watched_columns), strict=True)
     for m, (name, rule, (slope, intercept, weight)) in enumerate(
         zip(held.task.watched, rules, scales, strict=True)
@@ -221,6 +225,7 @@ def _member(held: HeldOutScores, j: int, rules: Sequence[Rule], seed: int) -> Bl
         threshold = alone.operating_point(m, rule, seed).threshold
         classes[name] = MemberAlone(
             auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+            auroc_without=float(auroc(rest[:, m], alone.watched[:, m])),
             rule=rule,
             threshold=float(threshold * slope + intercept),
             weight=float(weight),

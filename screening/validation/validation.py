@@ -28,7 +28,6 @@ from screening.statistics.paired import (
 )
 from screening.statistics.performance import area
 from screening.statistics.tally import fewest_units
-from screening.statistics.threshold_search import alike
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
@@ -54,7 +53,7 @@ class Validation:
         """The scores that a recipe's folds give."""
         return cls.of_decisions(
             held_out.decisions.astype(float), study.task, study.target, study.groups, held_out.class_chances,
-            fold=held_out.fold[0], n_settings=held_out.search.n_candidates, alike=alike(held_out.encoded.x),
+            fold=held_out.fold[0], n_settings=held_out.search.n_candidates, alike=held_out.encoded.alike,
         )  # fmt: skip
 
     @classmethod
