@@ -141,7 +141,7 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
     screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
-    screen("score", folder / "next", table, "--force", *night)
+    screen("score", folder / "next", table, "--force", *night, "--out", folder / "in force")
 
 
 def test_a_patient_is_named_by_neither_the_answer_nor_the_trail(ward, next_model):
