@@ -2,10 +2,12 @@
 
     python benchmarks/wards_with_stays.py --times 100 --out wards.csv
     python benchmarks/wards_with_stays.py --out wards.csv --table
+    python benchmarks/wards_with_stays.py --direct 1500
 
 No model is trained: scores come from known distributions, the threshold and what is promised from a sample of
 past patients by `choose`, and everything else goes through the ledger, in a file of its own: nights, verdicts
-and `history`, looked at every `EVERY` nights. A history that is in the CSV is not run again.
+and `history`, looked at every `EVERY` nights. A history that is in the CSV is not run again. `--direct` draws
+the same wards without a ledger and takes the same intervals: so many more that each line's coverage is known.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from screening.ledger import (
     record_night,
     record_verdicts,
 )
-from screening.ledger.review_stats import WIDER
-from screening.statistics.intervals import level_of_every_look
+from screening.ledger.review_stats import WIDER, Sample, pooled
+from screening.statistics.intervals import level_of_every_look, ratio_interval
 from screening.statistics.operating_point import OperatingPoint, Rule, choose
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700
@@ -186,6 +188,50 @@ def one_history(
     yield line
 
 
+def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
+    """Whether the last intervals of PPV and sensitivity hold the truth, in a history without a ledger."""
+    rng = np.random.default_rng([seed, nights, *stay.encode()])
+    point = promise(rng, PAST)
+    right, ward = truth(point.threshold), Ward(rng, STAYS[stay])
+    answered: set[str] = set()  # has a verdict in the unbroken row of nights
+    samples: list[tuple[Sample, Sample]] = []
+    for _ in range(nights):
+        names, ill, scores = ward.night()
+        order = np.argsort(-scores)
+        flagged, rest = np.split(order, [np.count_nonzero(scores >= point.threshold)])
+        waiting = [i for i in flagged if names[i] not in answered]
+        audits = [rng.permutation(part)[:AUDIT].tolist() for part in (waiting, rest)]
+        known = [(names[i], 1.0, bool(ill[i])) for i in flagged if names[i] in answered]
+        drawn = [
+            [(names[i], len(part) / len(audit), bool(ill[i])) for i in audit]
+            for part, audit in zip((waiting, rest), audits, strict=True)
+        ]
+        samples.append((Sample(1, len(flagged), known + drawn[0]), Sample(1, len(rest), drawn[1])))
+        read = {names[i] for i in [*audits[0], *(waiting[:TOP] if top else ())]}
+        answered = {names[i] for i in flagged} & (answered | read)
+    of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
+    found, missed = of_flagged.per_night(), of_rest.per_night()
+    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed, found)))
+    ppv = of_flagged.share()
+    return ppv.low <= right["ppv"] <= ppv.high, low <= right["sensitivity"] <= high
+
+
+def coverage(times: int) -> None:
+    """Print how often the intervals of `direct` hold, by line."""
+    print(
+        "| stay | review | nights | histories | PPV held, % | sensitivity held, % |",
+        "|---" * 6 + "|",
+        sep="\n",
+    )
+    lines = [(stay, 60, top) for stay in STAYS for top in (False, True)]
+    for stay, nights, top in [*lines, ("1 to 14", 20, True)]:
+        held = 100 * np.mean([direct(stay, nights, top, seed) for seed in range(times)], axis=0)
+        print(
+            f"| {stay} | {'top' if top else 'audit'} | {nights} | {times} | {held[0]:.1f} | {held[1]:.1f} |",
+            flush=True,
+        )
+
+
 def looked_at_after_each(paths: int = 4000, most: int = 5000) -> None:
     """In the limit of many patients: how often a figure is ever below its estimate where nothing changed.
 
@@ -249,7 +295,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("wards.csv"))
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--looks", action="store_true", help="the limit of many patients only")
+    parser.add_argument("--direct", type=int, help="so many histories a line without a ledger")
     asked = parser.parse_args()
+    if asked.direct:
+        return coverage(asked.direct)
     if asked.looks:
         return looked_at_after_each()
     for past in (PAST, 3000):

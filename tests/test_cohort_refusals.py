@@ -1,6 +1,8 @@
 """What a table is refused for, and that no refusal shows a value."""
 
 import gzip
+import itertools
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -156,6 +158,28 @@ def test_faults_of_all_files_of_a_directory_come_together(tmp_path):
 
     assert "c.csv" in str(first.value)
     assert [line.split(":")[0] for line in second.value.violations] == ["b.csv", "d.csv"]
+
+
+ODD_ENTRIES = ["link", "pipe", "unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [("", "directory"), *itertools.product(["", "/*.csv"], ODD_ENTRIES)]
+)
+def test_what_lies_among_the_files_of_a_cohort_is_read_skipped_by_name_or_refused(
+    tmp_path, monkeypatch, kind, place
+):
+    for name in ("a.csv", "_SUCCESS", ".hidden.csv", "notes.json"):
+        written(tmp_path, f"{HEADER}\n{GOOD}\n", name)
+    assert read_cohort(f"{tmp_path}{place}", CONTRACT).n_rows == 1
+    odd = tmp_path / "b.csv"
+    makers = {"link": lambda: odd.symlink_to("gone"), "pipe": lambda: os.mkfifo(odd), "directory": odd.mkdir}
+    makers.get(kind, odd.touch)()
+    if kind == "unreadable":
+        monkeypatch.setattr(os, "access", lambda path, mode: path != odd)
+
+    with pytest.raises(CohortError, match=r"^b\.csv: "):
+        read_cohort(f"{tmp_path}{place}", CONTRACT)
 
 
 def test_tables_of_several_kinds_are_not_inferred_together(tmp_path):

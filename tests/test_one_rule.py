@@ -1,5 +1,6 @@
 """Every figure of a model's page is of one rule: `threshold` gives those of a training with that rule."""
 
+import datetime
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from screening import Rule, read_cohort, train
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument
+from screening.documents.reason import Reason
 from screening.documents.shape import plain
 from screening.documents.stored import model_in
 from screening.errors import UsageError
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
-from screening.training.revising import rechoose
+from screening.training.revising import approve, rechoose
 
 FIRST = Rule("min_sensitivity", 0.8)
 OTHER = Rule("max_flag_rate", 0.25)
@@ -86,6 +88,16 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
     assert told(rechosen) == told(other)
     np.testing.assert_array_equal(rechosen.calibration, other.calibration)
     pd.testing.assert_frame_equal(rechosen.validation, other.validation)
+
+
+def test_what_training_said_of_the_rows_stands_after_a_revision(tmp_path):
+    """Another threshold and an approval leave the warning that rows may be of the same patients."""
+    model = trained("grouped", FIRST, tmp_path)
+    said = Reason("rows_of_one_patient", "Rows repeat age and sex.")
+    warned = replace(model, document=plain(replace(model.facts, attention=[*model.facts.attention, said])))
+
+    for revised in (rechoose(warned, OTHER, "why"), approve(warned, "X", datetime.date(2026, 3, 1), "trial")):
+        assert said in revised.facts.attention
 
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):

@@ -1,8 +1,11 @@
 """Several classes under every recipe: a score, a threshold and a chance each; A+B is one class."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score
 
@@ -96,6 +99,23 @@ def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_sc
     assert model.watched == ["A+C+"]
     seen = run.document["evaluation"]["A+C+"]
     assert seen["n_positive"] == ward(seed=1).kind.isin(["A", "C+"]).sum()
+
+
+def test_a_site_runs_a_model_of_several_classes_each_with_its_threshold_and_chance(tmp_path):
+    model = model_of(tmp_path, "logistic", ["A", "C+"])
+    ward(60, seed=2).drop(columns="kind").to_csv(tmp_path / "2026-03-03.csv", index=False)
+    paths = {"ledger": "l.db", "publish": "pages"}, {"model": "model", "cohort": "{date}.csv"}
+    site, series = ("".join(f'{key} = "{tmp_path / name}"\n' for key, name in part.items()) for part in paths)
+    (tmp_path / "NIGHT.toml").write_text(f"[site]\n{site}[series.ward]\n{series}")
+
+    answer = screen("run", tmp_path / "NIGHT.toml", "--date", "2026-03-03", "--json")
+
+    (line,), page = json.loads(answer.stdout)["series"], (tmp_path / "pages/ward/2026-03-03.html").read_text()
+    own = model.score_frame(str(tmp_path / "2026-03-03.csv"))
+    assert (line["status"], line["flagged"]) == ("published", own["flagged"].sum())
+    for name in ("A", "C+"):
+        assert f"{name}: Expected sensitivity" in page
+    assert "Chance" in page
 
 
 def test_several_classes_without_a_named_one_watch_the_rare_under_a_baseline_too(tmp_path):

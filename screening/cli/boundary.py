@@ -108,6 +108,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
 STARVED = (ImportError, RuntimeError, SystemError)
 # Below this the numerical libraries cannot even be loaded, and some die without a word.
 LEAST_MEMORY = 1 << 30
+# How a process ends whose libraries cannot say that memory has: abort, a fault, the loader's own code.
+ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
 # Objects made since the last look for garbage before the next: more than a night of a ward makes.
 GARBAGE = 200_000
 # SIGHUP is not known on Windows.
@@ -197,6 +199,8 @@ def boundary() -> Iterator[None]:
     _listen()
     if (_most() or LEAST_MEMORY) < LEAST_MEMORY:
         sys.exit(ended_by(MemoryError()))
+    if _most() is not None:
+        _go_on_in_a_child()
     code: int | str | None = 0
     try:
         try:
@@ -219,6 +223,27 @@ def boundary() -> Iterator[None]:
         if not code:
             gc.freeze()  # an error may keep alive what a library then calls leaked
     sys.exit(code)
+
+
+def _go_on_in_a_child() -> None:
+    """Go on in a child process, and end this one as it ends.
+
+    Where memory is capped and ends, C++ and the loader abort: only a parent can still say so.
+    """
+    child = os.fork()
+    if not child:
+        return
+    # What a terminal sends, the child hears by itself.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code in ABORTED:
+        _json_asked.set("--json" in sys.argv)
+        code = ended_by(MemoryError())
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def _raise_broken_pipe(ended: SystemExit) -> None:

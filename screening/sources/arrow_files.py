@@ -20,6 +20,8 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
     try:
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
             return list(file.schema.names), None
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError):
         raise CohortError(f"{path.name}: the Arrow file is damaged or cut short; export it again") from None
 
@@ -37,6 +39,8 @@ def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int
                     cells = {column: part.column(column) for column in wanted}
                     yield whole_block(cells, part.num_rows, first)
                     first += part.num_rows
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError):
         raise CohortError(
             f"{name}: the Arrow file is damaged behind row {first - 1}, or holds texts that are not UTF-8; "

@@ -42,6 +42,8 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
     try:
         with parquet_file(path) as file:
             return list(file.schema_arrow.names), None
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error
@@ -122,6 +124,8 @@ def _parquet_batches(
                 _refuse_other_texts(batch, name, done + 1)
                 yield batch
                 done += batch.num_rows
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error
@@ -152,5 +156,7 @@ def read_small_table(content: bytes) -> Columns:
             table = file.read(use_threads=False)
         arrays = {name: table[name].to_numpy() for name in table.column_names}
         return Columns(arrays, table.num_rows)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None

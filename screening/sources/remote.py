@@ -80,8 +80,9 @@ def _found(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], 
             raise UsageError(f"no glob match at {url}")
         return matches, []
     if system.isdir(path):
-        inside = {PurePosixPath(each["name"]).name: each for each in system.ls(path, detail=True)}
-        names, notes = tables_among((name for name, each in inside.items() if each["type"] == "file"), url)
+        listed = [each for each in system.ls(path, detail=True) if each["name"].strip("/") != path.strip("/")]
+        inside = {PurePosixPath(each["name"]).name: each for each in listed}
+        names, notes = tables_among({name: each["type"] for name, each in inside.items()}, url)
         return [inside[name]["name"] for name in names], notes
     return [path], []
 

@@ -6,9 +6,9 @@ import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.sources import arrow_files, csv_files, excel, parquet_rows
@@ -24,6 +24,7 @@ from screening.sources.readers import (
     stamp_of,
     wanted_of,
 )
+from screening.spelling import first_of
 
 # Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
 # other knows.
@@ -145,28 +146,62 @@ def _forms(files: list[SourceFile]) -> list[str]:
 
 
 def found_files(source: str | Path) -> tuple[list[Path], list[str]]:
+    """The files that a path, directory or glob stands for, and notes on what of a directory is no table.
+
+    Raises UsageError: there is none; CohortError: one that should be read is no file.
+    """
     path = Path(source)
     if path.is_file():
         return [path], []
     if path.is_dir():
-        names, notes = tables_among((child.name for child in path.iterdir() if child.is_file()), source)
+        names, notes = tables_among({child.name: _kind(child) for child in path.iterdir()}, source)
         return [path / name for name in names], notes
-    matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True) if Path(match).is_file())
-    if not matches:
+    matches = {match: _kind(Path(match)) for match in sorted(glob.glob(str(source), recursive=True))}
+    # A glob stands for files: what of it is a directory has no match of its own.
+    _refuse_unreadable({match: kind for match, kind in matches.items() if kind != "directory"})
+    files = [Path(match) for match, kind in matches.items() if kind == "file"]
+    if not files:
         raise UsageError(f"no file, directory or glob match at {source}")
-    return matches, []
+    return files, []
 
 
-def tables_among(names: Iterable[str], source: object) -> tuple[list[str], list[str]]:
-    """Of the files in a directory those that are tables by their names, and a note on the others."""
-    inside = sorted(name for name in names if not name.startswith((".", "_")))
-    tables = [name for name in inside if name.lower().endswith(SUFFIXES)]
+def _kind(path: Path) -> str:
+    """What an entry of a directory is, in words."""
+    if path.is_file():
+        return "file" if os.access(path, os.R_OK) else "a file that may not be read"
+    if path.is_dir():
+        return "directory"
+    return "a link to nothing" if path.is_symlink() and not path.exists() else "no regular file"
+
+
+def _refuse_unreadable(kinds: Mapping[str, str]) -> None:
+    """Refuse what lies among the files of a cohort and is none, for some of its rows may be there."""
+    faults = [
+        f"{PurePath(name).name}: {f'a {kind}' if kind == 'directory' else kind}; is a share not mounted? "
+        "Mend it, move it elsewhere, or begin its name with _ to have it left out"
+        for name, kind in kinds.items()
+        if kind != "file"
+    ]
+    if faults:
+        raise CohortError(faults)
+
+
+def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], list[str]]:
+    """Of a directory's entries, names and what each is, the tables; and a note on files that are none.
+
+    Names that begin with . or _ are skipped, and files whose names do not end as tables do.
+    Raises UsageError: there is no table; CohortError: another entry is no file that can be read.
+    """
+    inside = {name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))}
+    others = [n for n, kind in inside.items() if kind == "file" and not n.lower().endswith(SUFFIXES)]
+    tables = {name: kind for name, kind in inside.items() if name not in others}
+    _refuse_unreadable(tables)
     if not tables:
         raise UsageError(
             f"no CSV, Parquet or Excel file in directory {source} (looked for {', '.join(SUFFIXES)})"
         )
-    left = len(inside) - len(tables)
-    return tables, [f"{left} other file(s) of the directory were not read"] if left else []
+    notes = [f"no tables by their names, and not read: {first_of(others, 5, len(others))}"] if others else []
+    return [*tables], notes
 
 
 def _opened(path: Path) -> SourceFile:

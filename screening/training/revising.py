@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from screening.cohort.ids import said_of_ids
+from screening.cohort.dependence import CODE as ROWS_OF_ONE_PATIENT
+from screening.cohort.ids import ROW_NUMBERS
 from screening.documents.attention import of_model
 from screening.documents.history import ChangedClass
-from screening.documents.model import Approval
+from screening.documents.model import Approval, ModelDocument
 from screening.documents.shape import plain
 from screening.documents.usefulness import usefulness_of
 from screening.errors import ModelError, UsageError
@@ -66,7 +67,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         blend=judgement.members or (),
         approval=None,  # of another operating point nobody has approved yet
     )
-    document = replace(document, attention=[*of_model(document), *said_of_ids(before)])
+    document = _attended(document)
     thresholds = judgement.thresholds
     return replace(
         model,
@@ -75,6 +76,12 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         held_out=model.held_out.but({"score": overall(scores.validation.scores, thresholds)}),
         directory=None,
     )
+
+
+def _attended(document: ModelDocument) -> ModelDocument:
+    """With what deserves attention now; what training said of the rows is as it was."""
+    of_rows = [reason for reason in document.attention if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT)]
+    return replace(document, attention=[*of_model(document), *of_rows])
 
 
 def change_of(before: Model, after: Model) -> dict[str, object]:
@@ -116,7 +123,7 @@ def approve(model: Model, by: str, date: datetime.date, reason: str | None = Non
             "--reason: validation says this model is not fit for use; say why it is used all the same"
         )
     document = replace(draft, approval=Approval(by=by.strip(), date=date.isoformat(), reason=why))
-    document = replace(document, attention=[*of_model(document), *said_of_ids(draft)])
+    document = _attended(document)
     return replace(model, document=plain(document), directory=None)
 
 
@@ -177,7 +184,7 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     document = replace(facts, training=training)
     if table[HELD][gone].any():
         document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
-    document = replace(document, attention=[*of_model(document), *said_of_ids(facts)])
+    document = _attended(document)
     # Its stored test rows are each made of two patients'; noise stands for them.
     fewer = replace(model, document=plain(document), held_out=rest, selftest=None, directory=None)
     return replace(fewer, calibration=_calibration(fewer))

@@ -12,6 +12,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import screen
 from hypothesis import given
@@ -24,6 +26,7 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger import open_ledger
 from screening.scoring.flagged import FORMULA, as_text
+from screening.storage.loading import load_model
 from screening.storage.publishing import publish, write_whole
 from screening.storage.serialization import canonical, read_document
 
@@ -75,6 +78,24 @@ def test_a_small_cap_on_memory_is_named(desk):
 
     assert ended.returncode == 2
     assert "not enough memory: the process may use 0.6 GiB" in ended.stderr
+
+
+def test_a_library_that_aborts_under_a_cap_on_memory_is_one_that_found_none():
+    code = "import os\nfrom screening.cli.boundary import boundary\nwith boundary():\n    os.abort()"
+    command = f"ulimit -c 0 -v 8000000; {sys.executable} -c '{code}'"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+
+    assert ended.returncode == 2
+    assert "not enough memory: the process may use 7.6 GiB" in ended.stderr
+
+
+def test_a_model_is_not_damaged_because_memory_has_ended(desk, monkeypatch):
+    def starved(*words, **settings):
+        raise pa.ArrowMemoryError
+
+    monkeypatch.setattr(pq, "ParquetFile", starved)
+    with pytest.raises(MemoryError):
+        load_model(desk / "model")
 
 
 def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_name_is_read(desk, tmp_path):
