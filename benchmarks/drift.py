@@ -25,7 +25,6 @@ from screening.ledger import (
     Verdict,
     history,
     open_ledger,
-    publish_night,
     record_night,
     record_verdicts,
 )
@@ -209,7 +208,6 @@ def long_history(nights: int) -> None:
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
             found = record_night(ledger, brought)
-            publish_night(ledger, date, found.revision)
             record_verdicts(ledger, date, [Verdict(name, "not") for name in {*names[:15], *found.drawn}])
         began = time.perf_counter()
         told = history(ledger)

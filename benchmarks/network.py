@@ -41,7 +41,6 @@ from screening.ledger import (
     history,
     open_ledger,
     promote,
-    publish_night,
     pulses,
     record_night,
     record_retraining,
@@ -81,14 +80,13 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            found = record_night(ledger, self.night, force=self.force)
-            publish_night(ledger, self.night.key, found.revision)
+            record_night(ledger, self.night, force=self.force)
         elif self.champion is not None:
             action, series, before, after = self.champion
             if self.learned is None:
                 evidence = compare_nights(ledger, series, after)
                 assert action == "promote" and evidence.nights > 0
-                promote(ledger, series, after, "found more in shadow", plain(evidence))
+                promote(ledger, series, after, "found more in shadow", evidence)
             else:
                 record_retraining(ledger, series, before, after, plain(self.learned))
         else:

@@ -21,7 +21,7 @@ import numpy as np
 import sqlalchemy as sa
 from network import Ward, date_of, due, model
 
-from screening.ledger import Ledger, compare_nights, history, open_ledger, publish_night, pulses, record_night
+from screening.ledger import Ledger, compare_nights, history, open_ledger, pulses, record_night
 
 SIMULATED = 4
 STEPS = sa.table("steps", sa.column("k"))
@@ -38,15 +38,12 @@ def repeated(engine: sa.Engine, times: int) -> None:
         "key": "substr(key, 1, 58) || (100000 + k)", "digest": "substr(digest, 1, 58) || (100000 + k)",
     }  # fmt: skip
     with engine.begin() as connection:
-        last = connection.scalar(sa.text("SELECT max(number) FROM audit"))
+        last = connection.scalar(sa.text("SELECT max(number) FROM trail"))
         connection.execute(sa.text("CREATE TABLE steps (k integer)"))
         connection.execute(sa.insert(STEPS), [{"k": k} for k in range(1, times)])
-        for table in ("runs", "cases", "verdicts", "contents", "audit"):
+        for table in ("runs", "cases", "verdicts", "parts", "trail"):
             names = [column["name"] for column in sa.inspect(connection).get_columns(table)]
-            # Digests of contents need not differ.
-            new = [
-                name if (table, name) == ("contents", "digest") else changed.get(name, name) for name in names
-            ]
+            new = [changed.get(name, name) for name in names]
             said = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(new)} FROM {table}, steps"
             connection.execute(sa.text(said.format(last=last)))
         connection.execute(sa.text("DROP TABLE steps"))
@@ -94,7 +91,7 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
     def write(number: int) -> None:
         ledger.clock = lambda: f"{date_of(nights + number)}T04:00:00+00:00"
         night = replace(before, key=f"{number:064d}", night=date_of(nights + number))
-        publish_night(ledger, night.key, record_night(ledger, night).revision)
+        record_night(ledger, night)
 
     print("| | processor s | clock s |\n|---|---|---|")
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))

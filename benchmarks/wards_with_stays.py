@@ -34,7 +34,6 @@ from screening.ledger import (
     Verdict,
     history,
     open_ledger,
-    publish_night,
     record_night,
     record_verdicts,
 )
@@ -149,7 +148,6 @@ def nights_of(
         key = f"{rng.integers(2**62):064x}"
         brought = NightCases(key, question, date, tuple(flagged), sampled, counted, draw=AUDIT)
         recorded = record_night(ledger, brought)
-        publish_night(ledger, key, recorded.revision)
         has_it = dict(zip(names, ill, strict=True))
         waiting = [name for name in flagged if recorded.cases[name].state in ("new", "ongoing")]
         top = [] if review == "audit" else waiting[:TOP]

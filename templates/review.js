@@ -41,6 +41,7 @@
     return lines.map(function (line) {
       var ticked = line.querySelector(".t input:checked"), said = line.querySelector(".said");
       var one = { id: named(line), verdict: ticked ? ticked.value : "" };
+      if (line.dataset.given) one.given = line.dataset.given;
       if (said && said.value.trim()) one.note = said.value.trim();
       return one;
     }).filter(function (one) { return one.verdict !== ""; });
@@ -50,6 +51,8 @@
   var unsaved = false, told = box.querySelector("[role=status]");
   document.addEventListener("change", function (event) {
     if (!event.target.closest(".t, .said")) return;
+    // Of two words of one reviewer the one given later stands, whichever file is read first.
+    event.target.closest(".c").dataset.given = new Date().toISOString();
     var given = verdicts().length;
     unsaved = given > 0;
     box.hidden = false;

@@ -14,17 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import CohortError
-from screening.sources.csv_files import CsvForm, csv_blocks, csv_form
+from screening.sources.source_files import SourceFile, open_source
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
 ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)
 ODD = st.sampled_from(["", "  ", "a,b", "1,2,3,4", "id,age, note", ",,", '""'])
 
 
-def rows_of(path: Path, form: CsvForm, batch_rows: int) -> list[list[str] | str]:
+def opened(path: Path) -> SourceFile:
+    return open_source(path).files[0]
+
+
+def rows_of(file: SourceFile, batch_rows: int) -> list[list[str] | str]:
     """Cells of each row, or what is said of it."""
     found: list[list[str] | str] = []
-    for block in csv_blocks(path, path.name, form, ["id", "age", "note"], batch_rows):
+    for block in file.blocks(["id", "age", "note"], batch_rows):
         assert block.first_row == len(found) + 1
         cells = zip(*(column.to_pylist() for column in block.columns.values()), strict=True)
         for row, ragged, repeated in zip(cells, block.ragged, block.repeated_header, strict=True):
@@ -50,10 +54,11 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
         path.write_bytes(text.encode(encoding))
-        form = csv_form(path)
-        form = replace(form, delimiter=",", header=["id", "age", "note"], names=["id", "age", " note"])
+        file = opened(path)
+        header = ["id", "age", "note"]
+        file.form = replace(file.form, delimiter=",", header=header, names=["id", "age", " note"])
 
-        assert rows_of(path, form, batch_rows) == expected
+        assert rows_of(file, batch_rows) == expected
 
 
 @pytest.mark.parametrize("bad", ['9,"open,2', '9,"a" b,2', '9,2,"open', '"9" 9,2,3'])
@@ -61,10 +66,10 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, 
 def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(tmp_path, bad, behind):
     path = tmp_path / "t.csv"
     path.write_text('id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind)
-    form, rows = csv_form(path), 0
+    file, rows = opened(path), 0
 
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: a quote is not closed"):
-        for block in csv_blocks(path, "t.csv", form, ["id"], 16_384):
+        for block in file.blocks(["id"], 16_384):
             rows += block.n_rows
 
     assert rows == 2
@@ -75,7 +80,7 @@ def test_blocks_have_as_many_rows_as_asked_for_and_first_rows_that_follow(tmp_pa
     path = tmp_path / "t.csv"
     path.write_bytes(pack(b"id,age\n" + b"".join(b"%d,5\n" % i for i in range(40_000))))
 
-    blocks = list(csv_blocks(path, "t.csv", csv_form(path), ["id"], 16_384))
+    blocks = list(opened(path).blocks(["id"], 16_384))
 
     assert [block.n_rows for block in blocks] == [16_384, 16_384, 7232]
     assert [block.first_row for block in blocks] == [1, 16_385, 32_769]
@@ -87,7 +92,7 @@ def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
     path.write_bytes(b"id,age\n1,2\n3,4\n5," + b"x" * 200_000 + b"\n")
 
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: .*131072"):
-        list(csv_blocks(path, "t.csv", csv_form(path), ["id"], 1000))
+        list(opened(path).blocks(["id"], 1000))
 
 
 def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(tmp_path):
@@ -95,16 +100,15 @@ def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
     wide.write_text(",".join(f"v{i}" for i in range(2000)) + "\n" + ",".join(["x" * 100] * 2000) + "\n")
     narrow.write_text("id,age\n" + ",".join(["x" * 1000] * 300) + "\n")
 
-    assert [block.n_rows for block in csv_blocks(wide, "t", csv_form(wide), ["v1999"], 10)] == [1]
+    assert [block.n_rows for block in opened(wide).blocks(["v1999"], 10)] == [1]
     with pytest.raises(CohortError, match="line end missing"):
-        list(csv_blocks(narrow, "t", csv_form(narrow), ["id"], 10))
+        list(opened(narrow).blocks(["id"], 10))
 
 
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom screening.sources.csv_files import csv_blocks, csv_form\n"
-        "path = Path(sys.argv[1])\nform = csv_form(path)\n"
-        "print(sum(block.n_rows for block in csv_blocks(path, 't', form, form.header, 4096)))\n"
+        "import sys\nfrom screening.sources.source_files import open_source\n"
+        "print(sum(block.n_rows for block in open_source(sys.argv[1]).files[0].blocks(None, 4096)))\n"
         "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
 

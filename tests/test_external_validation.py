@@ -15,6 +15,7 @@ from screening.documents.stored import validation_in
 from screening.errors import CohortError, UsageError
 from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.intervals import wilson
+from screening.statistics.ranking import delong
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,8 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhe
     assert point.specificity_ends[1:] == pytest.approx(
         [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
     )
+    ends = found.figures.summary["yes"].auroc_ends[1:]
+    assert ends == pytest.approx(delong(scored["score"].to_numpy(), ill))  # not widened for folds
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):

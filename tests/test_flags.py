@@ -18,7 +18,7 @@ from screening.scoring.rows import Rows, write_scores
 BATCH = 500
 SCHEMA = pa.schema({
     "id": pa.string(), "score": pa.float64(), "p_value": pa.float64(), "flagged": pa.bool_(),
-    "class": pa.string(), "display_ward": pa.string(),
+    "class": pa.string(), "display_ward": pa.string(), "display_score": pa.string(),
 })  # fmt: skip
 
 
@@ -28,7 +28,6 @@ def little_is_held():
         patch.setattr(night_rows, "READ_ROWS", 700)
         patch.setattr(ranked, "PIECE_ROWS", 800)
         patch.setattr(seen_ids, "HELD_ROWS", 2000)
-        patch.setattr(seen_ids, "PART_BITS", 3)
         yield
 
 
@@ -43,7 +42,7 @@ def listed(folder, scores, flagged):
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
-            columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards]
+            columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards, ids]
             append(pa.table(columns, schema=SCHEMA))
     write_scores(rows, folder / "scores.parquet")
     return flagged_rows(folder / "scores.parquet")
@@ -62,11 +61,12 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
     rows = np.flatnonzero(flagged)
     rows = rows[np.argsort(-scores[rows], kind="stable")]
     expected = [
-        (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row))
+        (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row), f"{row:07d}")
         for rank, row in enumerate(rows, start=1)
     ]
     found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
-    assert tables[0].column_names == [*ranked.COLUMNS, "ward"]
+    # A column to display that is called as one of ours is told from it.
+    assert tables[0].column_names == [*ranked.COLUMNS, "ward", "display_score"]
     assert found == expected
     assert max(table.num_rows for table in tables) <= 800
 

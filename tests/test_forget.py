@@ -2,7 +2,10 @@
 
 import datetime
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from typer.testing import CliRunner
 from screening.cli import app
 from screening.files import digest_of
 from screening.ledger import Ledger, history, open_ledger
-from screening.ledger import audit as trail
+from screening.ledger import erasing as taking
 from screening.ledger.erasing import Whom
 from screening.page import page as pages
 from screening.scoring import erasing
@@ -72,13 +75,20 @@ def made(place: Path, ledger: str) -> Path:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    place = tmp_path_factory.mktemp("site")
-    return made(place, str(place / "screening.db"))
+    place = tmp_path_factory.mktemp("kept") / "site"
+    place.mkdir()
+    made(place, str(place / "screening.db"))
+    return place
 
 
 @pytest.fixture
-def site(kept, tmp_path):
-    return Path(shutil.copytree(kept, tmp_path / "site"))
+def site(kept):
+    """The site as it was made, at the place that its register knows."""
+    aside = kept.with_name("aside")
+    if not aside.exists():
+        shutil.copytree(kept, aside)
+    shutil.rmtree(kept)
+    return Path(shutil.copytree(aside, kept))
 
 
 def places(site: Path) -> list[object]:
@@ -145,11 +155,62 @@ def test_pieces_of_a_command_that_still_runs_stay_and_are_named(site):
     half_done(site)
     words = ["forget", SECRET, "--models", site / "models", "--ledger", site / "screening.db"]
     with publishing.hold(site / "models" / "b"):
-        ended = screen(*words, code=4)
+        ended = screen(*words, code=5)
 
     assert ".b.fits: another run is writing" in ended.stderr
     assert "run this again afterwards" in ended.stderr
     assert [path.name for path in (site / "models").glob(".*")] == [".b.fits"]
+
+
+def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
+    """Pages in a folder a series, a page of one case, an export: none of them is named to `forget`."""
+    run, ledger = site / "runs/1", ["--ledger", site / "screening.db"]
+    screen("explain", run, SECRET, "--out", site / "case.html", *ledger)
+    screen("explain", run, read_document(run, "run")["cases"][1]["id"], "--out", site / "other.html", *ledger)
+    screen("export", run, "--to", "csv", "--out", site / "flagged.csv", *ledger)
+    screen("report", run, "--out", site / "handed-out.html", *ledger)
+    listed = json.loads(screen("status", *ledger, "--artefacts", "--json", code=5).stdout)["artefacts"]
+    said = json.loads(screen("forget", SECRET, *ledger, "--runs", site / "runs/compared", "--json").stdout)
+
+    assert sorted(each["what"] for each in listed) == ["case", "case", "export", *["page"] * 4]
+    assert {(each["state"], each["mode"]) for each in listed} == {("as written", "0600")}
+    assert naming(site) == []
+    assert [Path(path).name for path in said["removed"]] == ["case.html", "flagged.csv"]
+    assert len(said["pages"]) == 4 and (site / "other.html").exists()
+    assert json.loads(screen("forget", SECRET, *ledger, "--json").stdout)["removed"] == []
+    with open_ledger(site / "screening.db") as book:
+        history(book, verify=True)
+
+
+def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
+    page, away = site / "pages/2026-03-01.html", site.with_name("unmounted")
+    page.write_bytes(page.read_bytes() + b"<!-- -->")
+    (site / "runs").rename(away)
+    words = ["forget", SECRET, "--ledger", site / "screening.db"]
+    first = screen(*words, code=5)
+    away.rename(site / "runs")
+    second = screen(*words, code=5)
+    page.unlink()
+
+    assert "runs/1: it cannot be reached" in first.stderr
+    assert "runs/1" not in second.stderr and "2026-03-01.html: it is not as it was written" in second.stderr
+    screen(*words)
+    assert naming(site) == ["runs/compared/scores.parquet"]
+
+
+def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
+    private = {"TMPDIR": tmp_path / "tmp", "XDG_CACHE_HOME": tmp_path / "cache", "HOME": tmp_path}
+    for place in private.values():
+        place.mkdir(exist_ok=True)
+    words = [sys.executable, "-m", "screening"]
+    where = ["--ledger", site / "screening.db"]
+    night = written(table(60, 3), site / "night3.csv")
+    scored = ["score", site / "models/a", night, "--out", site / "runs/3", "--date", "2026-03-03"]
+    for command in ([*scored, "--series", "ward-7"], ["forget", SECRET, "--runs", site / "runs"]):
+        subprocess.run([*words, *command, *where], check=True, env=os.environ | private, capture_output=True)
+    night.unlink()
+
+    assert naming(site) == naming(tmp_path) == []
 
 
 def test_retention_leaves_the_pieces_of_work_that_goes_on(site):
@@ -238,7 +299,7 @@ STEPS = {
     "the model's place": (publishing, "_replace"), "a run's tables": (erasing, "rewrite"),
     "a run's page": (erasing, "render_run"), "a page's copy": (erasing, "write_whole"),
     "a comparison": (erasing, "rewrite_scores"), "the ledger": (erasing, "erase"),
-    "the ledger's entry": (trail, "append"), "the file's free pages": (Ledger, "compact"),
+    "the ledger's entry": (taking, "append"), "the file's free pages": (Ledger, "compact"),
 }  # fmt: skip
 
 
@@ -298,7 +359,7 @@ def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
 def test_a_damaged_model_is_named_and_the_rest_is_erased_all_the_same(site):
     shutil.copytree(site / "models/a", site / "models/b")
     (site / "models/b/arrays.npz").write_bytes(b"no arrays")
-    refused = screen("forget", SECRET, *places(site), code=4)
+    refused = screen("forget", SECRET, *places(site), code=5)
 
     assert "models/b" in refused.stderr
     assert naming(site) == ["models/b/validation.parquet"]
@@ -307,7 +368,7 @@ def test_a_damaged_model_is_named_and_the_rest_is_erased_all_the_same(site):
 def test_a_page_that_no_run_accounts_for_is_named(site):
     shutil.copyfile(site / "pages/latest.html", site / "pages/kept.html")
     shutil.rmtree(site / "runs/2")
-    refused = screen("forget", SECRET, *places(site), code=4)
+    refused = screen("forget", SECRET, *places(site), code=5)
 
     copies = ("kept.html", "2026-03-01.html", "2026-03-02.html")
     assert [name for name in copies if name in refused.stderr] == ["kept.html", "2026-03-02.html"]
@@ -373,4 +434,4 @@ def test_a_model_without_anybody_else_is_refused(site):
     alone = Columns.of(model.validation.assign(id=SECRET))
     save_model(replace(model, held_out=alone, directory=None), site / "models/a")
 
-    assert "nobody else" in screen("forget", SECRET, *places(site), code=4).stderr
+    assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr

@@ -13,10 +13,11 @@ from test_ledger import FACTS, enter, night, states
 from screening.cohort.ids import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger import Verdict, history, open_ledger, record_revision, record_verdicts
-from screening.ledger.database import TABLES, VERDICTS
-from screening.ledger.erasing import Erased, Whom, before_age, erase, record_sealed
+from screening.ledger.database import PROJECTED, TABLES, VERDICTS
+from screening.ledger.erasing import Erased, Whom, before_age, erase
+from screening.ledger.model_registry import record_sealed
 
-WHY = {"reason": "asked for"}
+WHY = "asked for"
 SECRET = "Žofie-00123"
 
 
@@ -44,8 +45,9 @@ def three_nights(ledger) -> None:
 def everything(ledger) -> str:
     """All that the ledger's tables hold, as text."""
     with ledger.reading() as connection:
-        tables = [list(connection.execute(sa.select(table))) for table in TABLES.sorted_tables]
-    return "\n".join(str(row) for rows in tables for row in rows)
+        tables = [*TABLES.sorted_tables, *PROJECTED.sorted_tables]
+        held = [row for table in tables for row in connection.execute(sa.select(table))]
+    return "\n".join(map(str, held))
 
 
 def figures(told: dict) -> dict:

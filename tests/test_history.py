@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from test_ledger import FACTS, QUESTION, enter
+from test_ledger import FACTS, QUESTION, enter, night
 
 from screening.documents import ScoreCounts
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_revision, record_verdicts
 from screening.ledger.database import STATES
-from screening.page.history import render_history, sentences
+from screening.page.history import render_histories, render_history, sentences
 from screening.statistics.intervals import wilson
 from screening.statistics.shift import cells_of, inner_edges
 
@@ -162,3 +162,16 @@ def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place
     first, second = told["runs"][-1]["night"], told["runs"][1]["night"]
     assert f"Quiet. (4 nights, last {first})" in page
     assert f"Crowded. (1 night, last {second})" in page
+
+
+def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
+    for ward in ("ward-1", "ward-2"):
+        for day in (1, 2):
+            enter(ledger, night(day, "ab", key=f"{ward} {day}", named=ward))
+    overview, pages = render_histories(history(ledger), "history")
+
+    assert sorted(pages) == ["ward-1.html", "ward-2.html"]
+    assert [f'href="history/{name}"' in overview for name in sorted(pages)] == [True, True]
+    assert "2026-01-02" in pages["ward-1.html"] and "superseded" not in overview
+    assert "ward-2" not in pages["ward-1.html"] and len(overview) < 2 * len(pages["ward-1.html"])
+    assert overview.count("<svg") == 0 < pages["ward-1.html"].count("<svg")

@@ -6,6 +6,7 @@ from test_ledger import FACTS, QUESTION, enter, states
 
 from screening.documents.stored import history_in
 from screening.ledger import NightCases, Verdict, history, open_ledger, record_verdicts
+from screening.ledger.erasing import Whom, erase
 from screening.ledger.review_stats import tally
 from screening.page.history import sentences
 from screening.statistics.intervals import weighted_share
@@ -51,6 +52,53 @@ def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
     night(ledger, 20, "ab", {"b": "not"})
 
     assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "reviewed"}
+
+
+def said(ledger, word: str, at: str | None, initials: str = "ab", note: str = "") -> dict[str, int]:
+    """What entering a word on patient a of the first night came to; only what happened."""
+    verdict = Verdict("a", word, initials=initials, note=note, given=at and f"2026-01-02T{at}:00+00:00")
+    return {name: n for name, n in record_verdicts(ledger, "2026-01-01", [verdict]).items() if n}
+
+
+def word_of(ledger) -> dict[str, int]:
+    return {name: n for name, n in history(ledger, verify=True)["runs"][0]["verdicts"].items() if n}
+
+
+def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
+    night(ledger, 1, "a")
+    entries = [said(ledger, "not", "09:00"), said(ledger, "confirmed", "10:00")]
+    replayed = [said(ledger, "not", "09:00"), said(ledger, "unsure", "08:00"), said(ledger, "not", None)]
+
+    assert entries == [{"new": 1}, {"changed": 1}]
+    # The same file, an older one read late, and the first one without its times.
+    assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
+    assert word_of(ledger) == {"confirmed": 1}
+    assert history(ledger)["audit"]["entries"] == 4
+
+
+def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
+    night(ledger, 1, "ab")
+    first = said(ledger, "confirmed", "09:00")
+    contrary = said(ledger, "not", "10:00", "cd")
+    disputed = word_of(ledger)
+    shown = night(ledger, 2, "a").cases["a"]
+    sentence = sentences(history_in(history(ledger)).series[0])
+    agreed = said(ledger, "not", "11:00")
+
+    assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
+    assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"not": 1})
+    assert (shown.state, shown.verdict) == ("ongoing", ("2026-01-01", "disputed"))
+    assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
+    assert "two reviewers contradict each other" in " ".join(sentence)
+
+
+def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
+    night(ledger, 1, "a")
+    said(ledger, "confirmed", "09:00")
+    said(ledger, "not", "10:00", "cd")
+    erase(ledger, "purge", "old", Whom())
+
+    assert word_of(ledger) == {"disputed": 1}
 
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):

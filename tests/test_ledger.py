@@ -12,15 +12,15 @@ from screening.errors import UsageError
 from screening.ledger import (
     NightCases,
     Verdict,
+    entering,
     history,
     open_ledger,
-    publish_night,
     record_night,
     record_verdicts,
     reviewable,
 )
-from screening.ledger.case_states import Known, _state, audit_of
 from screening.ledger.database import RUNS, STATES, VERDICTS
+from screening.ledger.nights import Known, _state, audit_of
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {
@@ -41,10 +41,8 @@ def night(day: int, flagged: str, sampled: str = "", key: str | None = None, **o
 
 
 def enter(ledger, one: NightCases, **how):
-    """Record a night and publish it."""
-    found = record_night(ledger, one, **how)
-    publish_night(ledger, one.key, found.revision)
-    return found
+    """Enter a night."""
+    return record_night(ledger, one, **how)
 
 
 def states(found) -> dict[str, str]:
@@ -150,15 +148,15 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     assert states(second) == {"a": "new", "b": "ongoing"}
 
 
-def test_a_night_whose_page_never_appeared_is_not_remembered_until_it_does(ledger):
-    record_night(ledger, night(1, "a"))
+def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
+    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a")) as tonight:
+        tonight.enter(())
+        raise OSError("the disk is full")
     before = enter(ledger, night(2, "a"))
     enter(ledger, night(1, "a"))
-    after = enter(ledger, night(3, "a"))
 
     assert states(before) == {"a": "new"}
-    assert after.cases["a"].nights == 2
-    assert [run["published"] for run in history(ledger)["runs"]] == [True, True, True]
+    assert enter(ledger, night(3, "a")).cases["a"].nights == 2
 
 
 def test_another_question_has_its_own_cases(ledger):
@@ -224,7 +222,10 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
         record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "not")]),
     ]
 
-    assert told == [{"new": 2, "changed": 0, "unchanged": 0}, {"new": 0, "changed": 1, "unchanged": 1}]
+    assert told == [
+        {"new": 2, "changed": 0, "unchanged": 0, "older": 0, "disputed": 0},
+        {"new": 0, "changed": 1, "unchanged": 1, "older": 0, "disputed": 0},
+    ]
     (run,) = history(ledger, verify=True)["runs"]
     assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
     assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
@@ -232,8 +233,9 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
 
 def test_a_night_is_one_transaction(ledger):
     broken = night(1, "ab")
+    facts = FACTS | {"thresholds": {"yes": float("nan")}}
     with pytest.raises(ValueError, match="JSON"):
-        record_night(ledger, NightCases(**vars(broken) | {"facts": FACTS | {"x": float("nan")}}))
+        record_night(ledger, NightCases(**vars(broken) | {"facts": facts}))
 
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
@@ -242,13 +244,10 @@ def test_a_night_is_one_transaction(ledger):
 
 def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     quiet = []
-
-    def attention(counts, nights):
-        quiet.append(nights)
-        return ()
-
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
-        enter(ledger, night(day, flagged, attention=attention))
+        with entering(ledger, night(day, flagged)) as tonight:
+            quiet.append(tonight.quiet)
+            tonight.enter(())
 
     assert quiet == [1, 0, 1, 2, 3]
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from screening.ledger import (
     Verdict,
     history,
     open_ledger,
+    rebuild,
     record_revision,
     record_verdicts,
 )
-from screening.ledger.audit import digest_of
-from screening.ledger.database import AUDIT, CONTENTS, RUNS, SETTINGS
+from screening.ledger.database import PARTS, SETTINGS, TRAIL
+from screening.ledger.trail import entries
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 
@@ -48,59 +50,87 @@ def test_an_untouched_trail_is_followed_to_its_head(ledger):
     assert history(ledger, verify=True, printed=trail["head"][:16])["audit"] == trail
 
 
-@pytest.mark.parametrize(
-    ("statement", "told"),
-    [
-        ("UPDATE contents SET body = REPLACE(body, 'new', 'known') WHERE part = 1", "entry 1"),
-        ("UPDATE contents SET salt = NULL, body = NULL WHERE entry = 3 AND part = 1", "entry 3"),
-        ("UPDATE contents SET digest = '0' WHERE entry = 5", "entry 5"),
-        ("DELETE FROM contents WHERE entry = 2 AND part = 1", "entry 2"),
-        ("INSERT INTO contents VALUES (99, 0, '', '{}', '')", "does not know"),
-        ("UPDATE audit SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
-        ("UPDATE audit SET action = 'run' WHERE number = 5", "entry 5"),
-        ("DELETE FROM audit WHERE number = 1", "entry 1 is missing"),
-        ("DELETE FROM audit WHERE number = 4", "entry 4 is missing"),
-        ("UPDATE runs SET facts = REPLACE(facts, 'svm', 'lda')", "entry 1"),
-        ("DELETE FROM runs WHERE entry = 2", "entry 2"),
-        ("UPDATE cases SET state = 'reviewed' WHERE case_id = 'c'", "entry 2"),
-        ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
-        ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE)", "entry 1"),
-        ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE)", "does not know"),
-        ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
-        (
-            "INSERT INTO runs SELECT 99, 'other', revision, series, night, model, shadow, published, facts "
-            "FROM runs WHERE entry = 2",
-            "does not know",
-        ),
-        ("UPDATE series SET champion = 'x'", "entry 1"),
-        ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
-        ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
-        (
-            "INSERT INTO verdicts SELECT 'other', case_id, 99, series, night, verdict, flagged, site, "
-            "initials, note FROM verdicts WHERE case_id = 'z'",
-            "does not know",
-        ),
-    ],
-)
+FORGERIES = [
+    ("UPDATE parts SET facts = REPLACE(facts, 'new', 'known') WHERE what = 'cases'", "entry 1 .run"),
+    ("UPDATE parts SET names = '[]', salts = '' WHERE entry = 3 AND part = 1", "entry 3"),
+    ("UPDATE parts SET names = REPLACE(names, 'a', 'b') WHERE entry = 3 AND part = 1", "entry 3"),
+    ("UPDATE parts SET what = 'other' WHERE entry = 3 AND part = 1", "entry 3"),
+    ("UPDATE parts SET salts = '' WHERE entry = 5", "names of entry 5"),
+    ("DELETE FROM parts WHERE entry = 2 AND part = 2", "entry 2"),
+    ("DELETE FROM parts WHERE entry = 2", "entry 2"),
+    ("INSERT INTO parts VALUES (99, 0, 'facts', '{}', '[]', '', '{}')", "does not know"),
+    ("INSERT INTO parts VALUES (2, 9, 'cases', '[]', '[]', '', '{}')", "entry 2"),
+    ("UPDATE trail SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
+    ("UPDATE trail SET kind = 'retrain' WHERE number = 5", "entry 5"),
+    ("UPDATE trail SET kind = 'purge' WHERE number = 5", "entry 5"),
+    ("DELETE FROM trail WHERE number = 1", "entry 1 is missing"),
+    ("DELETE FROM trail WHERE number = 4", "entry 4 is missing"),
+    ("UPDATE runs SET model = 'x'", "table runs .* entry 1"),
+    ("UPDATE runs SET night = '2026-01-03' WHERE entry = 2", "entry 2"),
+    ("UPDATE runs SET shadow = TRUE WHERE entry = 2", "entry 2"),
+    ("UPDATE runs SET revision = 7 WHERE entry = 2", "entry 2"),
+    ("DELETE FROM runs WHERE entry = 2", "entry 2"),
+    ("UPDATE cases SET state = 'reviewed' WHERE case_id = 'c'", "entry 2"),
+    ("UPDATE cases SET nights = 9 WHERE case_id = 'c'", "entry 2"),
+    ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
+    ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 1"),
+    ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 99"),
+    ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
+    ("UPDATE cases SET verdict = 'known' WHERE case_id = 'a'", "entry 1"),
+    (
+        "INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow FROM runs WHERE entry = 2",
+        "entry 99",
+    ),
+    ("UPDATE champions SET model = 'x'", "table champions .* entry 1"),
+    ("DELETE FROM champions", "table champions .* entry 1"),
+    ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
+    ("UPDATE verdicts SET given = '2030-01-01' WHERE case_id = 'a'", "entry 3"),
+    ("UPDATE verdicts SET reviewer = 2 WHERE case_id = 'a'", "entry 3"),
+    ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
+    ("UPDATE verdicts SET case_id = 'b' WHERE case_id = 'a'", "entry 3"),
+    ("INSERT INTO marks VALUES (99, 'retire', 'ward-7', NULL)", "table marks .* entry 99"),
+    ("CREATE VIEW behind AS SELECT * FROM cases", "did not make: view behind"),
+    ("CREATE TABLE other (name TEXT)", "did not make: table other"),
+]
+
+
+@pytest.mark.parametrize(("statement", "told"), FORGERIES)
 def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
     meddle(ledger, statement)
 
-    with pytest.raises(Unchained, match=told):
+    with pytest.raises(ModelError, match=told):
         history(ledger, verify=True)
+
+
+def test_a_trigger_is_named(tmp_path):
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        meddle(ledger, "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END")
+        with pytest.raises(Unchained, match="trigger late"):
+            history(ledger, verify=True)
+
+
+def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
+    before = history(ledger)
+    for statement, _ in FORGERIES[14:35]:
+        meddle(ledger, statement)
+    meddle(ledger, "DROP TABLE verdicts")
+
+    assert rebuild(ledger).digest == before["audit"]["head"]
+    assert history(ledger, verify=True) == before | {"audit": before["audit"] | {"verified": True}}
+
+
+def redigested(connection, number: int, **changes: str) -> None:
+    """Change an entry and give it the digest that fits."""
+    entry = next(entries(connection, TRAIL.c.number == number))
+    parts = [part.digest() for part in entry.parts]
+    values = changes | {"digest": replace(entry, **changes).digest_by(parts)}
+    connection.execute(TRAIL.update().where(TRAIL.c.number == number).values(values))
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_an_entry_written_anew_with_digests_of_its_own_breaks_the_chain_after_it(ledger, number):
     with ledger.writing() as connection:
-        entry = connection.execute(sa.select(AUDIT).where(AUDIT.c.number == number)).mappings().one()
-        parts = connection.execute(
-            sa.select(CONTENTS).where(CONTENTS.c.entry == number).order_by(CONTENTS.c.part)
-        ).mappings()
-        forged = dict(entry) | {"recorded": "2020-01-01T00:00:00+00:00"}
-        digest = digest_of(forged, [part["digest"] for part in parts])
-        connection.execute(
-            AUDIT.update().where(AUDIT.c.number == number).values(recorded=forged["recorded"], digest=digest)
-        )
+        redigested(connection, number, recorded="2020-01-01T00:00:00+00:00")
 
     with pytest.raises(Unchained, match=f"at entry {number + 1}"):
         history(ledger, verify=True)
@@ -108,34 +138,36 @@ def test_an_entry_written_anew_with_digests_of_its_own_breaks_the_chain_after_it
 
 def test_a_chain_that_was_joined_to_a_forged_entry_breaks_where_it_was_joined(ledger):
     with ledger.writing() as connection:
-        forged = {"number": 2, "recorded": "2020-01-01T00:00:00+00:00", "action": "run"}
-        before, own, behind = (
-            connection.execute(sa.select(AUDIT).where(AUDIT.c.number == n)).mappings().one()
-            for n in (1, 2, 3)
-        )
-        parts = connection.scalars(
-            sa.select(CONTENTS.c.digest).where(CONTENTS.c.entry == 2).order_by(CONTENTS.c.part)
-        ).all()
-        digest = digest_of(forged | {"previous": before["digest"]}, parts)
-        for row, values in (
-            (own, {"recorded": forged["recorded"], "digest": digest}),
-            (behind, {"previous": digest}),
-        ):
-            connection.execute(AUDIT.update().where(AUDIT.c.number == row["number"]).values(**values))
+        redigested(connection, 2, recorded="2020-01-01T00:00:00+00:00")
+        forged = connection.scalar(sa.select(TRAIL.c.digest).where(TRAIL.c.number == 2))
+        connection.execute(TRAIL.update().where(TRAIL.c.number == 3).values(previous=forged))
 
     with pytest.raises(Unchained, match="at entry 3"):
         history(ledger, verify=True)
+
+
+def test_a_chain_written_anew_to_its_end_is_found_by_a_head_kept_elsewhere(ledger):
+    printed = history(ledger)["audit"]["head"]
+    with ledger.writing() as connection:
+        redigested(connection, 2, recorded="2020-01-01T00:00:00+00:00")
+        for number in (3, 4, 5):
+            before = connection.scalar(sa.select(TRAIL.c.digest).where(TRAIL.c.number == number - 1))
+            redigested(connection, number, previous=before)
+
+    assert history(ledger, verify=True)["audit"]["entries"] == 5
+    with pytest.raises(Unchained, match="written anew"):
+        history(ledger, verify=True, printed=printed)
 
 
 def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
     record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "not")])
     record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "unsure")])
     with ledger.reading() as connection:
-        named = sa.select(CONTENTS).where(CONTENTS.c.entry.in_((6, 7)), CONTENTS.c.part == 1)
-        one, other = connection.execute(named).mappings()
+        named = entries(connection, TRAIL.c.number.in_((6, 7)))
+        first, second = ([*entry.parts][1] for entry in named)
 
-    assert one["body"] == other["body"]
-    assert one["digest"] != other["digest"] and one["salt"] != other["salt"]
+    assert first.names == second.names
+    assert first.digest() != second.digest() and first.salts != second.salts
 
 
 def test_what_names_no_patient_names_none(place):
@@ -146,11 +178,10 @@ def test_what_names_no_patient_names_none(place):
         record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "not", note="SECRET79")])
         enter(ledger, NightCases(**vars(night(3, "")) | {"flagged": ("SECRET77",)}))
         with ledger.reading() as connection:
-            told = connection.scalars(sa.select(CONTENTS.c.body).where(CONTENTS.c.part == 0)).all()
-            told += connection.scalars(sa.select(RUNS.c.facts)).all()
-            named = "".join(connection.scalars(sa.select(CONTENTS.c.body).where(CONTENTS.c.part == 1)))
+            facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))
+            named = "".join(connection.scalars(sa.select(PARTS.c.names)))
 
-    assert "SECRET" not in "".join(told) and "4711" not in "".join(told)
+    assert "SECRET" not in facts and "4711" not in facts
     assert all(word in named for word in ("SECRET77", "SECRET78", "SECRET79", "4711"))
 
 
@@ -162,8 +193,8 @@ def test_a_change_of_threshold_that_changes_no_model_is_none(ledger):
 
 def test_a_trail_cut_short_is_found_by_a_head_that_was_printed(ledger):
     printed = history(ledger)["audit"]["head"]
-    meddle(ledger, "DELETE FROM audit WHERE number = 5")
-    meddle(ledger, "DELETE FROM contents WHERE entry = 5")
+    meddle(ledger, "DELETE FROM trail WHERE number = 5")
+    meddle(ledger, "DELETE FROM parts WHERE entry = 5")
 
     assert history(ledger, verify=True)["audit"]["entries"] == 4
     with pytest.raises(Unchained, match="cut short"):

@@ -15,7 +15,6 @@ from test_ledger import enter
 from test_series import of_ward
 
 from screening import read_cohort, train
-from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.ledger import (
     Verdict,
@@ -142,7 +141,7 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
     screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
-    screen("score", folder / "next", table, "--force", *night)
+    screen("score", folder / "next", table, "--force", *night, "--out", folder / "in force")
 
 
 def test_a_patient_is_named_by_neither_the_answer_nor_the_trail(ward, next_model):
@@ -326,7 +325,7 @@ def test_only_the_champions_successor_is_recorded(ledger):
     enter(ledger, of_ward(SERIES, 1, "a", "n", shadow=True))
     with pytest.raises(UsageError, match="scored with model mmmmmmmmmmmm, and this is nnnn"):
         judged(ledger, SERIES, "n" * 64)
-    promote(ledger, SERIES, "n" * 64, "better", plain(compare_nights(ledger, SERIES, "n" * 64)))
+    promote(ledger, SERIES, "n" * 64, "better", compare_nights(ledger, SERIES, "n" * 64))
     with pytest.raises(UsageError, match="give the directory of the champion"):
         record_retraining(ledger, SERIES, "m" * 64, "k" * 64, {})
 

@@ -7,14 +7,18 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
+from screening import score as score_night
+from screening.ledger import open_ledger
 from screening.ledger.database import STATES
 from screening.page import render_run
 from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
+from screening.storage.serialization import read_document
 from screening.training.revising import rechoose
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
@@ -258,7 +262,7 @@ def test_status_names_the_silent_series_and_writes_what_prometheus_reads(model, 
     content = (ward / "m.prom").read_text()
 
     assert [line.split()[:2] for line in told] == [["ATTENTION", "ward-1"], ["ok", "ward-2"]]
-    assert "the night of 2026-03-02 has not come" in told[0]
+    assert "the night of 2026-03-02 is not published" in told[0]
     assert 'screening_fine{series="ward-1"} 0' in content and 'screening_fine{series="ward-2"} 1' in content
     assert (ward / "m.prom").stat().st_mode & 0o777 == 0o644
     screen("status", "--night", "2026-03-02", "--series", "ward-2")
@@ -274,13 +278,59 @@ def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
 
     score(model, ward, 1)
     connection = sqlite3.connect(ward / "screening.db")
-    connection.execute("UPDATE audit SET recorded = '2020'")
+    connection.execute("UPDATE trail SET recorded = '2020'")
     connection.commit()
     connection.close()
 
     assert "entry 1" in screen("history", "--verify", code=4).stderr
     screen("history", "--out", "history.html")
     assert "not this time" in (ward / "history.html").read_text()
+
+
+def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(model, ward):
+    score(model, ward, 1)
+    shutil.copy(ward / "screening.db", ward / "backup.db")
+    score(model, ward, 2)
+    shutil.copy(ward / "backup.db", ward / "screening.db")
+    again = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--ledger", "screening.db"]
+    ledger = ["screening.db", "--runs", ward]
+
+    assert "is older than" in screen(*again, "--out", ward / "run2", code=4).stderr
+    assert "run2" in screen("status", "--ledger", *ledger, code=4).stderr
+    assert "--reason" in screen("ledger", "accept", *ledger, code=2).stderr
+    assert answer("ledger", "accept", *ledger, "--reason", "restored after a fire") == {"accepted": 1}
+    screen(*again, "--out", ward / "run2")
+    screen("history", "--verify")
+
+
+def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again(model, ward, monkeypatch):
+    score(model, ward, 1)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
+        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_third(killed))
+        with pytest.raises(KeyboardInterrupt):
+            score_night(load_model(model), ward / "night2.csv", ward / "run2", date="2026-03-02", ledger=book)
+    left = read_document(ward / "run2", "run")["ledger"]
+    run = score(model, ward, 2)
+
+    assert left["head"] != run["ledger"]["head"]
+    screen("status", "--night", "2026-03-02", "--runs", ward)
+    screen("history", "--verify")
+
+
+def killed_third(end):
+    """Commits that succeed but for the one that enters the night: the second, after it was reserved."""
+    real, calls = sa.engine.default.DefaultDialect.do_commit, []
+
+    def commit(dialect: object, connection: object) -> None:
+        calls.append(1)
+        # A look at the ledger ends with a commit too: before scoring, and the reservation.
+        (end if len(calls) == 3 else real)(dialect, connection)
+
+    return commit
 
 
 def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):

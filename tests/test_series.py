@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
@@ -14,13 +13,15 @@ from screening.ledger import (
     NightCases,
     Unchained,
     Verdict,
-    audit,
     history,
     open_ledger,
+    rebuild,
     record_revision,
     record_verdicts,
 )
-from screening.ledger.database import CONTENTS, RUNS
+from screening.ledger.database import RUNS
+from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
+from screening.ledger.kinds import Forgotten, append
 
 
 def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:
@@ -137,55 +138,62 @@ def test_what_could_be_taken_for_something_else_is_no_name(name):
         series_name(name)
 
 
-def test_a_part_written_anew_or_erased_by_an_entry_leaves_the_chain_whole(ledger):
-    enter(ledger, of_ward("ward-1", 1, "a"))
+@pytest.fixture
+def forgotten(ledger):
+    """A night and two verdicts, of which one patient was erased: four entries."""
+    enter(ledger, of_ward("ward-1", 1, "ab"))
     for word in ("not", "confirmed"):
         record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
-    with ledger.writing() as connection:
-        named = audit.part_of(connection, 2, audit.PATIENTS)
-        changes = {(2, audit.PATIENTS): named | {"note": ""}}
-        audit.rewrite(connection, ledger.clock(), "forget", {"why": "asked"}, changes)
-        audit.rewrite(connection, ledger.clock(), "forget", {"why": "asked"}, {(2, audit.PATIENTS): None})
+    erase(ledger, "forget", "asked", Whom("a"))
+    return ledger
 
-    assert history(ledger, verify=True)["audit"] | {"head": ""} == {
-        "entries": 5, "head": "", "verified": True, "erased": 1,
-    }  # fmt: skip
-    with ledger.reading() as connection:
-        bodies = "".join(filter(None, connection.scalars(sa.select(CONTENTS.c.body))))
-    assert bodies.count("SECRET77") == 1
+
+def test_what_an_entry_says_it_erased_may_be_gone(forgotten):
+    audit = history(forgotten, verify=True)["audit"]
+
+    # A case, of a night and of two verdicts, and two notes.
+    assert (audit["entries"], audit["erased"]) == (4, 5)
+
+
+CLAIM = """UPDATE parts SET facts = REPLACE(facts, '"erased":[', '"erased":[[1,0,[0],"x"],')"""
 
 
 @pytest.mark.parametrize(
-    ("entry", "part", "text", "told"),
+    ("statement", "told"),
     [
-        (3, 1, None, "entry 3 .verdict. is erased without an entry that says so"),
-        (2, 0, None, "entry 2 .verdict. is erased without"),
-        (1, 1, "{}", "entry 1 .run. is not as it was written"),
-        (2, 1, "{}", "entry 2 .verdict. is not as it was written"),
-        (4, 0, '{"rewritten":[[1,1,null],[2,1,null]]}', "entry 1"),
+        ("UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'", "entry 1 .run"),
+        ("UPDATE parts SET facts = REPLACE(facts, 'not', 'known') WHERE entry = 2", "entry 2 .verdict"),
+        ("UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2", "entry 2"),
+        ("UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'", "entry 2 .verdict"),
+        ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
+        (CLAIM + " WHERE entry = 4 AND part = 0", "entry 1 .run"),
+        ("DELETE FROM parts WHERE entry = 2 AND part = 4", "entry 2"),
     ],
 )
-def test_only_what_an_entry_names_may_be_gone(ledger, entry, part, text, told):
-    enter(ledger, of_ward("ward-1", 1, "a"))
-    for word in ("not", "confirmed"):
-        record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word)])
-    with ledger.writing() as connection:
-        audit.rewrite(connection, ledger.clock(), "forget", {}, {(2, audit.PATIENTS): None})
-        mine = (CONTENTS.c.entry == entry) & (CONTENTS.c.part == part)
-        salt = None if text is None else "0" * 32
-        connection.execute(CONTENTS.update().where(mine).values(body=text, salt=salt))
+def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
+    with forgotten.writing() as connection:
+        connection.exec_driver_sql(statement)
 
     with pytest.raises(Unchained, match=told):
-        history(ledger, verify=True)
+        history(forgotten, verify=True)
 
 
-def test_no_entry_may_rewrite_what_was_forgotten(ledger):
-    enter(ledger, of_ward("ward-1", 1, ""))
+@pytest.mark.parametrize("kind", ["facts", "names"])
+def test_an_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, kind):
+    """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
+    enter(ledger, of_ward("ward-1", 1, "ab"))
+    record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "not")])
+    words = {"facts": ("'not'", "'known'", "facts"), "names": ("'a'", "'b'", "what = 'case' AND names")}
     with ledger.writing() as connection:
-        audit.rewrite(connection, ledger.clock(), "forget", {}, {(1, audit.PATIENTS): None})
-        audit.rewrite(
-            connection, ledger.clock(), "forget", {}, {(2, audit.OPEN): {"rewritten": [[1, 1, None]]}}
+        before, after, column = words[kind]
+        column = column.rsplit(maxsplit=1)[-1]
+        connection.exec_driver_sql(
+            f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"
         )
+        erased = [(2, part, [0], digest_of_stand_ins(["b"], [0])) for part in range(2)]
+        append(connection, ledger.clock(), Forgotten(erased=erased))
 
-    with pytest.raises(Unchained, match="which no entry may do"):
+    with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
+        rebuild(ledger)
+    with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
         history(ledger, verify=True)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from test_ledger import enter, states
 from test_series import of_ward
 
-from screening.documents.shape import plain
 from screening.documents.stored import history_in
 from screening.errors import UsageError
 from screening.ledger import (
@@ -120,7 +119,7 @@ def test_nobody_reviews_a_shadow(ledger):
 def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "ab"))
-    evidence = plain(compare_nights(ledger, "ward-1", SHADOW))
+    evidence = compare_nights(ledger, "ward-1", SHADOW)
     head = promote(ledger, "ward-1", SHADOW, "finds b", evidence)
     with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
         enter(ledger, of_ward("ward-1", 2, "a"))
@@ -130,7 +129,7 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     assert states(second) == {"a": "ongoing", "b": "new"}
     assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
     (promotion,) = told["promotions"]
-    assert plain(history_in(told).promotions[0].evidence) == evidence
+    assert history_in(told).promotions[0].evidence == evidence
     assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
     assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
     assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])
@@ -150,7 +149,7 @@ def test_only_who_was_in_shadow_is_promoted_and_never_without_a_reason(ledger):
 def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(ledger):
     enter(ledger, shadow(1, "a"))
     before = history(ledger)
-    promote(ledger, "ward-1", SHADOW, "begins", {})
+    promote(ledger, "ward-1", SHADOW, "begins", compare_nights(ledger, "ward-1", SHADOW))
     first = enter(ledger, of_ward("ward-1", 2, "a", "n"))
 
     assert before["runs"] == before["series"] == []
@@ -175,7 +174,7 @@ def test_nights_are_told_under_the_model_that_scored_them_whoever_is_champion_no
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "a"))
     before = compare_nights(ledger, "ward-1", SHADOW).one.model
-    promote(ledger, "ward-1", SHADOW, "better", {})
+    promote(ledger, "ward-1", SHADOW, "better", compare_nights(ledger, "ward-1", SHADOW))
 
     assert compare_nights(ledger, "ward-1", SHADOW).one.model == before != SHADOW[:12]
 
@@ -183,9 +182,9 @@ def test_nights_are_told_under_the_model_that_scored_them_whoever_is_champion_no
 def test_a_champion_put_in_place_behind_the_trails_back_is_found(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "a"))
-    promote(ledger, "ward-1", SHADOW, "better", {})
+    promote(ledger, "ward-1", SHADOW, "better", compare_nights(ledger, "ward-1", SHADOW))
     with ledger.writing() as connection:
-        connection.exec_driver_sql("UPDATE series SET champion = 'x'")
+        connection.exec_driver_sql("UPDATE champions SET model = 'x'")
 
-    with pytest.raises(Unchained, match="champion"):
+    with pytest.raises(Unchained, match="table champions"):
         history(ledger, verify=True)

@@ -23,9 +23,7 @@ from screening.ledger import (
     history,
     open_ledger,
     promote,
-    publish_night,
     pulses,
-    record_night,
     retire,
 )
 from screening.ledger.status import HELP, exposition
@@ -102,19 +100,6 @@ def test_a_shadow_does_not_speak_for_its_series(place):
         enter(ledger, of_ward("ward-2", 2, "a", "n", shadow=True))
 
         assert fine(ledger, Due(at(2, 9), night=at(2).date())) == {"ward-1": False}
-
-
-def test_a_run_that_was_killed_before_its_page_appeared_is_no_pulse(place):
-    with open_ledger(place, make=True, clock=recording(at(1), at(2))) as ledger:
-        enter(ledger, night(1, "ab"))
-        lost = night(2, "ab")
-        found = record_night(ledger, lost)
-        (before,) = pulses(ledger, Due(at(2, 7)))
-        publish_night(ledger, lost.key, found.revision)
-        (after,) = pulses(ledger, Due(at(2, 7)))
-
-    assert not before.fine and "a run of 2026-01-02 was recorded since" in before.said
-    assert after.fine
 
 
 def test_a_clock_that_went_back_is_said(place):

@@ -1,13 +1,20 @@
-"""How time grows with rows: ours beside scikit-learn, plain two-class, from 200 rows upwards.
+"""How time grows: with rows, ours beside scikit-learn; with columns, that of `screen init` and `check`.
 
 python benchmarks/speed/growth.py --rows 50000 100000 --repeats 1
+python benchmarks/speed/growth.py --columns 500 1000 2000 5000
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
 from training import COST, TOL, Solved, made_rows, passes_of, solved_apart
@@ -38,11 +45,53 @@ def plain(n: int, repeats: int) -> Comparison:
     )
 
 
+WIDE_ROWS = 1700
+
+
+def wide(n_columns: int) -> pd.DataFrame:
+    """Patients with an outcome and so many columns: measured, counted, yes and no, categories."""
+    rng = np.random.default_rng(0)
+    kinds = (
+        *[lambda: rng.normal(50, 10, WIDE_ROWS).round(2)] * 6,
+        lambda: rng.integers(0, 2, WIDE_ROWS),
+        lambda: rng.choice([*"ABCDE"], WIDE_ROWS),
+        lambda: rng.choice(["yes", "no"], WIDE_ROWS),
+        lambda: rng.integers(20, 90, WIDE_ROWS),
+    )
+    named = {"patient_id": [f"P{row:05}" for row in range(WIDE_ROWS)]}
+    named["outcome"] = rng.choice(["yes", "no"], WIDE_ROWS, p=[0.1, 0.9])
+    return pd.DataFrame(named | {f"x{at}": kinds[at % len(kinds)]() for at in range(n_columns - 2)})
+
+
+def command(*words: object) -> tuple[float, float]:
+    """Seconds of the processor and peak GB of a command."""
+    child = subprocess.Popen([sys.executable, "-m", "screening", *map(str, words)], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, words
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+
+
+def columns(counts: list[int]) -> None:
+    """Print a line a width."""
+    print("| columns | init s | init GB | check s | check GB |\n|---|---|---|---|---|")
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            table, contract = Path(folder) / "wide.csv", Path(folder) / "wide.toml"
+            wide(count).to_csv(table, index=False)
+            used = command("init", table, "--out", contract), command("check", table, "--contract", contract)
+        print(f"| {count} |" + "".join(f" {second:.1f} | {peak:.2f} |" for second, peak in used), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--columns", type=int, nargs="+", default=[])
     parser.add_argument("--rows", type=int, nargs="+", default=[200, 500, 1000, 2000, 5000, 10_000, 20_000])
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
+    if asked.columns:
+        columns(asked.columns)
+        return
     print(HEADER)
     for n in asked.rows:
         print(plain(n, asked.repeats).row(), flush=True)

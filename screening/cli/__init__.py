@@ -10,7 +10,7 @@ import typer
 
 from screening.cli.boundary import Commands, boundary, exits
 from screening.cli.data import check, demo, init, schema
-from screening.cli.ledger import history, promote, retire, review, status
+from screening.cli.ledger import history, ledger, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
@@ -47,6 +47,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     retrain: "screen retrain ward-7 trained/infection past.csv --nights 'in/{date}.csv' --out trained/next",
     promote: 'screen promote trained/challenger --series ward-7 --reason "finds more" --ledger screening.db',
     retire: 'screen retire ward-7 --reason "the ward has closed" --ledger screening.db',
+    ledger: "screen ledger rebuild screening.db",
     schema: "screen schema run",
     status: "screen status --night today --ledger screening.db",
     forget: "screen forget - --ledger screening.db --runs runs --models trained < id.txt",

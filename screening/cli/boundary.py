@@ -108,6 +108,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
 STARVED = (ImportError, RuntimeError, SystemError)
 # Below this the numerical libraries cannot even be loaded, and some die without a word.
 LEAST_MEMORY = 1 << 30
+# Below this a thread's own stack and heap may be one too many.
+ROOM_FOR_THREADS = 4 << 30
 # How a process ends whose libraries cannot say that memory has: abort, a fault, the loader's own code.
 ABORTED = (-signal.SIGABRT, -signal.SIGSEGV, 127)
 # Objects made since the last look for garbage before the next: more than a night of a ward makes.
@@ -230,6 +232,9 @@ def _go_on_in_a_child() -> None:
 
     Where memory is capped and ends, C++ and the loader abort: only a parent can still say so.
     """
+    if (_most() or 0) < ROOM_FOR_THREADS:
+        # OpenMP ends the process for a thread that it cannot start, with the exit code of a bug.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     child = os.fork()
     if not child:
         return

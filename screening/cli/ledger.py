@@ -1,11 +1,12 @@
-"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`."""
+"""What the ledger is told and tells: `screen history`, `status`, `review`, `promote`, `retire`, `ledger`."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -38,7 +39,10 @@ def history(
     out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the story of the nights: workload, predictive value, misses, drift."""
+    """Tell the story of the nights: workload, predictive value, misses, drift.
+
+    Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
+    """
     from screening import ledger as books
     from screening.documents.shape import plain
     from screening.storage.publishing import write_whole
@@ -48,9 +52,15 @@ def history(
     with books.open_ledger(ledger, read_only=True) as book:
         told = books.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
-            from screening.page.history import render_history
+            from screening.page.history import render_histories, render_history
 
-            write_whole(out, render_history(told).encode())
+            if len(cast(list[object], told["series"])) > 1:
+                overview, pages = render_histories(told, out.stem)
+                for name, page in pages.items():
+                    write_whole(out.with_suffix("") / name, page.encode())
+                write_whole(out, overview.encode())
+            else:
+                write_whole(out, render_history(told).encode())
         compared = None if beside is None or series is None else books.compare_nights(book, series, beside)
     answer = told if as_json else _lines(told)
     if compared is not None:
@@ -98,6 +108,13 @@ def status(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 also where that night's page says ATTENTION.")
     ] = False,
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Exit 4 where run directories below this are of a newer ledger."),
+    ] = None,
+    artefacts: Annotated[
+        bool, typer.Option("--artefacts", help="And every file handed out: what, where, who may read it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say in one line a series whether its night came; exit 5 if one did not.
@@ -106,7 +123,7 @@ def status(
     """
     from dataclasses import asdict
 
-    from screening.ledger import Due, Pulse, open_ledger, pulses
+    from screening.ledger import Due, Pulse, heads, open_ledger, pulses, register
     from screening.ledger.status import exposition
     from screening.storage.publishing import write_whole
 
@@ -115,19 +132,25 @@ def status(
     names = [] if series == EACH else names_from(series)
     try:
         with open_ledger(ledger, read_only=True) as book:
+            if runs is not None:
+                heads.refuse_older(book, runs)
             found = pulses(book, due, names)
+            listed = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
-        found = [Pulse(False, str(error))]
+        found, listed = [Pulse(False, str(error))], []
     if metrics is not None:
         write_whole(metrics, exposition(found).encode(), mode=0o644)
     fine = all(each.fine for each in found)
     if as_json:
-        tell({"fine": fine, "series": [asdict(each) for each in found]}, as_json)
+        answer = {"fine": fine, "series": [asdict(each) for each in found]}
+        tell(answer | ({"artefacts": listed} if artefacts else {}), as_json)
     for each in [] if as_json else found:
         words = each.said + in_a_row(each.attention)
         quiet = each.fine and not each.attention
         whose = "" if each.series is None else f"{each.series}  "
         tell({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
+    for one in [] if as_json else listed:
+        tell({str(one["what"]): "  ".join(str(one[key]) for key in ("mode", "state", "place"))}, as_json)
     if not fine or (strict and any(each.attention for each in found)):
         raise typer.Exit(ATTENTION)
 
@@ -191,7 +214,7 @@ def promote(
     whose = series_of(loaded, series_from(series))
     with books.open_ledger(ledger) as book:
         found = books.compare_nights(book, whose, books.scored_as(book, whose, loaded.digest))
-        head = books.promote(book, whose, loaded.digest, reason, plain(found))
+        head = books.promote(book, whose, loaded.digest, reason, found)
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
     tell(told | {"beside": plain(found) if as_json else agreement(found)}, as_json)
 
@@ -211,3 +234,40 @@ def retire(
     with books.open_ledger(ledger) as book:
         head = books.retire(book, series, reason)
     tell({"retired": series, "entry": head.number}, as_json)
+
+
+class Action(StrEnum):
+    """What `screen ledger` does."""
+
+    rebuild = "rebuild"
+    accept = "accept"
+
+
+def ledger(
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="rebuild or accept.")],
+    place: Annotated[str, typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL.")],
+    runs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of accept: run directories at or below this.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Of accept: why, in words; the trail keeps them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the ledger's tables anew (rebuild), or go on with an older copy of it (accept).
+
+    rebuild follows the audit trail from its start; whatever stood in the tables goes. accept enters that run
+    directories hold heads which this copy of the trail has not.
+    """
+    from screening import ledger as books
+
+    if action is Action.rebuild:
+        with books.open_ledger(place) as book:
+            head = books.rebuild(book)
+        tell({"entries": head.number, "head": head.digest}, as_json)
+        return
+    if runs is None:
+        raise UsageError("accept looks at run directories; give --runs")
+    with books.open_ledger(place) as book:
+        lost = books.heads.accept(book, runs, reason or "")
+    tell({"accepted": lost}, as_json)

@@ -6,6 +6,7 @@ import datetime
 import json
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -158,6 +159,14 @@ _ledger = in_ledger(
 )
 LedgerMaybe = Annotated[str | None, _ledger]
 LedgerHere = Annotated[str, _ledger]
+
+
+def id_from(given: bytes) -> str:
+    """An id as a table has it that was written in the same bytes: UTF-8, else cp1252, else latin-1."""
+    for encoding in ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return given.decode(encoding)
+    return given.decode("latin-1")
 
 
 def series_from(text: str | None) -> str | None:

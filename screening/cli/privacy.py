@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,10 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import tell
+from screening.cli.console import ATTENTION, tell
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
-from screening.errors import ModelError, UsageError
+from screening.errors import UsageError
 
 RETRAIN_DAYS = 30
 LONGEST_ID = 1000
@@ -49,12 +50,12 @@ def forget(
     named; after their day they score no more.
     """
     from screening.ledger import open_ledger
-    from screening.ledger.erasing import Whom
+    from screening.ledger.erasing import GONE, Whom
     from screening.scoring.erasing import Erasure, Places
 
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
-    if Whom(name).in_words(reason) != reason:
+    if GONE in Whom(name).in_words([reason]):
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
@@ -67,13 +68,15 @@ def forget(
 
 
 def refuse_unfinished(left: list[str]) -> None:
-    """Exit 4 where something still names patients."""
+    """Exit 5 where something still names patients."""
     if left:
-        raise ModelError("not everything could be erased; see to these and run it again: " + "; ".join(left))
+        note("not everything could be erased; see to these and run it again: " + "; ".join(left))
+        raise typer.Exit(ATTENTION)
 
 
 def _id(text: str) -> str:
-    name = sys.stdin.readline(LONGEST_ID).rstrip("\r\n") if text == "-" else text
+    given = sys.stdin.buffer.readline(LONGEST_ID).rstrip(b"\r\n") if text == "-" else os.fsencode(text)
+    name = options.id_from(given)
     if not name.strip():
         raise UsageError("ID: no patient is named")
     return name

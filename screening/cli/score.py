@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -30,6 +32,7 @@ from screening.cli.options import (
     Source,
     Table,
     Templates,
+    id_from,
     in_data,
     in_output,
     series_from,
@@ -109,8 +112,9 @@ def score(
         if shadow and book is not None:
             told["beside"] = _beside(book, run, as_json)
     if pages is not None:
-        page = (run.directory / "report.html").read_bytes()
-        told["published"] = str(pages.show(page, run.document["date"]))
+        page, night = (run.directory / "report.html").read_bytes(), run.document["date"]
+        _hand_out(ledger, run.document, "page", *pages.places(night), content=page)
+        told["published"] = str(pages.show(page, night))
     known = run.document.get("ledger") or {}
     logs.about(series=known.get("series"), night=run.document["date"], run=run.document["run_id"])
     if label and run.document.get("evaluation") is None:
@@ -137,6 +141,39 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
     pages = PageFolder(publish, readers(mode, group))
     pages.prepare()
     return pages
+
+
+def _hand_out(
+    ledger: str | None,
+    run: Mapping[str, Any],
+    what: str,
+    *places: Path,
+    content: bytes | None = None,
+    patient: str | None = None,
+    keyed: str | None = None,
+) -> None:
+    """Enter what shows a run, before it appears, in the ledger that the run was scored with.
+
+    `content`: of the file; None where what lies there already is entered.
+    """
+    from screening.ledger import Artefact, hand_out, open_ledger
+    from screening.ledger.register import digest_at
+
+    known = run.get("ledger")
+    if not known or not places:
+        return
+    if not ledger:
+        logs.note("not entered in the ledger's register, so `screen forget` will not find it: give --ledger")
+        return
+    digests = [digest_at(what, place) if content is None else sha256(content).hexdigest() for place in places]
+    with open_ledger(ledger) as book:
+        hand_out(
+            book,
+            *(
+                Artefact(what, place.resolve(), digest, known["key"], patient=patient, keyed=keyed)
+                for place, digest in zip(places, digests, strict=True)
+            ),
+        )
 
 
 def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
@@ -232,6 +269,7 @@ def explain(
     table: Table = None,
     query: Query = None,
     out: PageFile = None,
+    ledger: LedgerMaybe = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -242,9 +280,14 @@ def explain(
     from screening.storage.publishing import write_whole
 
     loaded = load_model(model) if model else None
-    found = explaining.explain(run, case, loaded, cohort and source_of(cohort, table, query))
+    found = explaining.explain(
+        run, id_from(os.fsencode(case)), loaded, cohort and source_of(cohort, table, query)
+    )
     if out is not None:
-        write_whole(out, render_case(found["run"], found["case"], templates).encode())
+        page, one = render_case(found["run"], found["case"], templates).encode(), found["case"]
+        whose = one["id"] if one.get("group") is None else one["group"]
+        _hand_out(ledger, found["run"], "case", out, content=page, patient=whose)
+        write_whole(out, page)
     facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}
     written = {"report": str(out)} if out else {}
     tell((facts | found["case"] if as_json else _lines(found, facts)) | written, as_json)
@@ -303,9 +346,11 @@ def export(
         Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+    ledger: LedgerMaybe = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
+    from screening.documents.shape import plain
     from screening.scoring.flagged import read_flagged
 
     if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
@@ -315,7 +360,10 @@ def export(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    place = str(out)
+    place, facts = str(out), flagged.run.ledger
+    shown = {"ledger": facts and plain(facts)}
+    if out is not None:
+        _hand_out(ledger, shown, "export", out, content=b"")
     if to is Form.table:
         from screening.scoring.exports.database import write_table
 
@@ -346,6 +394,8 @@ def export(
             Form.fhir: lambda: fhir.fhir_of(flagged, id_system),
         }
         write_whole(Path(place), forms[to]())
+    if ledger and out:
+        _hand_out(ledger, shown, "export", out)
     told = {
         "run_id": flagged.run.run_id,
         "rows": flagged.rows.num_rows,
@@ -370,6 +420,7 @@ def report(
             help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
         ),
     ] = None,
+    ledger: LedgerMaybe = None,
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
@@ -388,6 +439,7 @@ def report(
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     risk: dict[str, object] = {}
+    keyed: str | None = None
     known = document.get("ledger")
     if kind == "run" and isinstance(known, dict) and known.get("shadow"):
         raise UsageError(
@@ -398,7 +450,7 @@ def report(
             raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
         if target.resolve() == (directory / "report.html").resolve():
             raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
-        document, risk = _copy(directory, document, de_identify)
+        document, risk, keyed = _copy(directory, document, de_identify)
     with as_stored(directory / f"{kind}.json"):
         page = draws[kind](document, templates).encode()
     told: dict[str, object] = {"report": str(target)}
@@ -406,14 +458,17 @@ def report(
     reasons = cast(list[dict[str, object]], document.get("attention", []))
     if kind != "comparison":
         told["attention"] = reasons if as_json else sentences(reasons)
+    if kind == "run" and out is not None:
+        what = "page" if keyed is None else "copy"
+        _hand_out(ledger, {"ledger": known}, what, target, content=page, keyed=keyed)
     write_whole(target, page)
     tell(told | risk, as_json)
 
 
 def _copy(
     directory: Path, document: Mapping[str, object], keyfile: Path
-) -> tuple[dict[str, object], dict[str, object]]:
-    """The document of a copy, and what is told of how well it hides."""
+) -> tuple[dict[str, object], dict[str, object], str]:
+    """The document of a copy, what is told of how well it hides, and the fingerprint of its key."""
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain
     from screening.documents.stored import run_in
@@ -423,4 +478,4 @@ def _copy(
     with as_stored(directory / "run.json"):
         copy = deidentified(run_in(document), key)
     told = {name: value for name, value in vars(copy).items() if name != "run"}
-    return plain(copy.run), told
+    return plain(copy.run), told, key.fingerprint

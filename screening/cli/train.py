@@ -419,14 +419,12 @@ def _revised(
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish
-    from screening.storage.serialization import as_stored
 
     with publish(model, "model") as folder:
         before = load_model(model)
-        with as_stored(model / "model.json"):
-            after = revise(before)
-            options.say_unsigned(model, signer)
-            write_model(after, folder, partial(render_model, templates=templates), signer)
+        after = revise(before)
+        options.say_unsigned(model, signer)
+        write_model(after, folder, partial(render_model, templates=templates), signer)
         if ledger:
             # A change that failed to appear is known then, never the reverse.
             whose = options.series_from(series) or before.contract.series

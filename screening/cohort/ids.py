@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -16,7 +19,6 @@ from scipy.stats import hypergeom
 from screening.cohort.cohort import Cohort
 from screening.documents.model import IdShape, ModelDocument
 from screening.documents.reason import Reason
-from screening.sources.private_file import PrivateFile
 
 ROW_NUMBERS = "ids_are_row_numbers"
 PLACE_NAMES = r"#|nr|no|number|index|row|unnamed: \d+|__index_level_\d+__"
@@ -42,10 +44,8 @@ SPREAD = 2.0
 LED_BY_ZERO, DIGITS, HEX = "^0[0-9]+$", "^[0-9]+$", "^[0-9A-Fa-f-]+$"
 # Chance below which ids that lack what training's had are written otherwise, and are not merely others.
 BY_CHANCE = 1e-4
-# Rows whose hashes are held before they are put away, in parts by the hash's first bits.
+# Rows whose hashes are held at a time.
 HELD_ROWS = 1 << 20
-PART_BITS = 8
-HASHES = pa.schema([("hash", pa.uint64()), ("row", pa.int64())])
 
 
 def row_number_ids(cohort: Cohort) -> list[Reason]:
@@ -227,53 +227,35 @@ def _spread(ends: list[str]) -> int:
 
 
 class DuplicateIds:
-    """Takes in the ids of a table in row order, as 64 bits each."""
+    """Takes in the ids of a table in row order, as 64 bits each, many of them in a file without a name."""
 
     def __init__(self) -> None:
-        self.n_rows = self._n_held = 0
-        self._held: list[np.ndarray] = []
-        self._file: PrivateFile | None = None
-        self._parts: list[list[int]] = [[] for _ in range(1 << PART_BITS)]
+        self.n_rows = 0
+        self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
 
     def add(self, ids: np.ndarray) -> None:
         """Take in the ids of further rows, None where there is none."""
-        self._held.append(hashed(ids))
-        self._n_held += len(ids)
-        if self._n_held >= HELD_ROWS:
-            self._put_away()
+        self._file.write(hashed(ids).tobytes())
+        self.n_rows += len(ids)
 
     def found(self) -> tuple[np.ndarray, np.ndarray]:
         """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
-        repeated, rows = zip(*map(_repeated, self._whole_parts()), strict=True)
-        return np.concatenate(repeated), np.sort(np.concatenate(rows))
+        n_parts = 1 + self.n_rows // HELD_ROWS
+        repeated, rows = zip(*(_repeated(self._part(at, n_parts)) for at in range(n_parts)), strict=True)
+        self._file.seek(0, os.SEEK_END)
+        return np.sort(np.concatenate(repeated)), np.sort(np.concatenate(rows))
 
-    def _whole_parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Hashes and their rows; equal hashes are in the same part, and parts ascend."""
-        if self._file is None:
-            yield self._taken()
-            return
-        self._put_away()
-        for places in self._parts:
-            stored = pa.Table.from_batches([self._file.get(place) for place in places], HASHES)
-            yield stored["hash"].to_numpy(), stored["row"].to_numpy()
-
-    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
-        """The hashes held, and their rows; none are held after."""
-        hashes = np.concatenate([np.zeros(0, np.uint64), *self._held])
-        rows = self.n_rows + np.arange(len(hashes))
-        self.n_rows += len(hashes)
-        self._held, self._n_held = [], 0
-        return hashes, rows
-
-    def _put_away(self) -> None:
-        self._file = self._file or PrivateFile()
-        hashes, rows = self._taken()
-        part = (hashes >> np.uint64(64 - PART_BITS)).astype(np.uint8)
-        order = np.argsort(part, kind="stable")
-        ends = np.cumsum(np.bincount(part, minlength=len(self._parts)))
-        for places, mine in zip(self._parts, np.split(order, ends[:-1]), strict=True):
-            if len(mine):
-                places.append(self._file.put(pa.record_batch([hashes[mine], rows[mine]], HASHES)))
+    def _part(self, remainder: int, n_parts: int) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes that leave a remainder, and their rows: equal ones are in one part."""
+        hashes, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+        self._file.seek(0)
+        for start in range(0, self.n_rows, HELD_ROWS):
+            held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
+            mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
+            hashes.append(held[mine])
+            rows.append(start + mine)
+        return np.concatenate(hashes), np.concatenate(rows)
 
 
 def _repeated(part: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

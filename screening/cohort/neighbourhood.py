@@ -16,7 +16,7 @@ from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
-from screening.sources.readers import Block, DerivedPart, Part, Source, wanted_of, whole_block
+from screening.sources.readers import Batches, DerivedPart, Part, Source
 
 STATISTICS = ("mean", "sd", "gradient")
 MOST_CELLS = 50_000_000
@@ -177,29 +177,21 @@ class _Neighbours(DerivedPart):
         # Whose a patient's rows are is told by the objects of one process.
         return vars(self) | {"owners": {}}
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order.
 
         Raises CohortError: a patient's rows do not stand together, a channel is text, or coordinates are no
         grid.
         """
-        wanted = wanted_of(self.header, columns)
         asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
         own = [name for name in wanted if name in self.part.header]
         needed = list(dict.fromkeys([*own, *((self.group, *self.axes, *asked) if asked else ())]))
         if not asked:
-            yield from self.part.blocks(needed, batch_rows)
-            self.rows = self.part.rows
+            yield from self.part.batches(wanted, batch_rows)
             return
-        first = 1
         for cells in self._patients(needed, batch_rows):
             cells |= self._around(cells, asked)
-            n_rows = len(cells[self.group])
-            for start in range(0, n_rows, batch_rows):
-                part = {name: cells[name].slice(start, batch_rows) for name in wanted}
-                yield whole_block(part, min(batch_rows, n_rows - start), first + start)
-            first += n_rows
-        self.rows = first - 1
+            yield pa.record_batch([cells[name] for name in wanted], wanted)
 
     def _around(self, cells: Mapping[str, pa.Array], channels: Sequence[str]) -> dict[str, pa.Array]:
         places = np.column_stack([self._floats(cells, axis) for axis in self.axes])

@@ -23,6 +23,11 @@ class SiteKey:
 
     secret: bytes = field(repr=False)
 
+    @property
+    def fingerprint(self) -> str:
+        """By which a key is told from others, and nothing is undone."""
+        return self._digest("fingerprint", "").hex()[:DIGITS]
+
     def pseudonym(self, name: str) -> str:
         """The first 12 hexadecimal digits of HMAC-SHA256 of a name: same name, same pseudonym."""
         return self._digest("name", name).hex()[:DIGITS]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from screening.documents.shape import Range, document, named, rare
 
 State = Literal["new", "ongoing", "reviewed", "known"]
-Word = Literal["confirmed", "not", "unsure", "known"]
+Word = Literal["confirmed", "not", "unsure", "known", "disputed"]
 
 
 @document

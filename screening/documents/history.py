@@ -172,6 +172,7 @@ class Words:
     not_: Annotated[int, named("not")]
     unsure: int
     known: int
+    disputed: int = rare(0)
 
     @property
     def found(self) -> int:
@@ -180,7 +181,7 @@ class Words:
 
     @property
     def judged(self) -> int:
-        """Those judged: who is unsure has not judged."""
+        """Those judged: who is unsure has not judged, nor have two who contradict each other."""
         return self.found + self.not_
 
 
@@ -261,7 +262,6 @@ class NightRun:
     recipe: str
     thresholds: Mapping[str, float]
     recorded: str
-    published: bool
     in_force: bool
     flagged: int
     read: int

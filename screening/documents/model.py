@@ -29,6 +29,7 @@ class Stated:
     minutes_per_review: float | None = None
     capacity: int | None = None
     review_by: str | None = None
+    verdicts_need: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

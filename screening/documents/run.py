@@ -167,6 +167,7 @@ class LedgerFacts:
     head: str
     series: str
     shadow: bool
+    chain: str = rare("")  # Digest of the trail's first entry: which ledger it is, however old the copy.
 
 
 @document

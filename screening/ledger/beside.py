@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,13 +9,14 @@ import sqlalchemy as sa
 
 from screening.documents.history import Flagging, NightsBeside
 from screening.documents.series import DIGITS, shown_series
-from screening.documents.tables import number, of, table
 from screening.errors import UsageError
-from screening.ledger.audit import portions
-from screening.ledger.case_states import in_force
+from screening.ledger import trail
 from screening.ledger.database import CASES, RUNS, Ledger
+from screening.ledger.kinds import NightFacts, nights_in
 from screening.ledger.model_registry import champion, every_series, find_series
+from screening.ledger.nights import in_force
 from screening.ledger.review_stats import mean_of, of_judged
+from screening.ledger.trail import portions
 from screening.ledger.verdicts import in_order
 
 
@@ -104,25 +104,24 @@ def _beside(connection: sa.Connection, series: str, text: str) -> _Track:
 def _nights(connection: sa.Connection, track: _Track, nights: Sequence[str]) -> list[_Night]:
     entries = [track.nights[night] for night in nights]
     cases: dict[int, set[str]] = {entry: set() for entry in entries}
-    facts: dict[int, dict[str, object]] = {}
-    models: dict[int, str] = {}
     for some in portions(entries):
         flagged = sa.select(CASES.c.entry, CASES.c.case_id)
         for row in connection.execute(flagged.where(CASES.c.entry.in_(some), CASES.c.state.is_not(None))):
             cases[row.entry].add(row.case_id)
-        runs = sa.select(RUNS.c.entry, RUNS.c.model, RUNS.c.facts)
-        for run in connection.execute(runs.where(RUNS.c.entry.in_(some))):
-            facts[run.entry], models[run.entry] = json.loads(run.facts), run.model
-    return [_night(models[entry], frozenset(cases[entry]), facts[entry]) for entry in entries]
+    facts = {entry: nights_in(stated) for entry, stated in trail.stated(connection, entries).items()}
+    return [_night(frozenset(cases[entry]), facts[entry]) for entry in entries]
 
 
-def _night(model: str, cases: frozenset[str], facts: Mapping[str, object]) -> _Night:
-    counts, each = table(facts, "counts"), facts["minutes_per_review"]
-    waiting = of(int, counts["new"]) + of(int, counts["ongoing"])
-    minutes = None if each is None else waiting * number(each)
-    units = of(int, counts["cases"]) + of(int, table(facts, "unflagged")["cases"])
-    read = facts.get("table")
-    return _Night(model, cases, units, waiting, minutes, None if read is None else of(str, read))
+def _night(cases: frozenset[str], facts: NightFacts) -> _Night:
+    waiting, each = facts.counts.new + facts.counts.ongoing, facts.minutes_per_review
+    return _Night(
+        model=facts.model,
+        cases=cases,
+        units=facts.counts.cases + facts.unflagged.cases,
+        waiting=waiting,
+        minutes=None if each is None else waiting * each,
+        table=facts.table,
+    )
 
 
 def _agreement(pairs: Sequence[tuple[_Night, _Night]]) -> tuple[float | None, float | None]:

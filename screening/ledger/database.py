@@ -1,15 +1,8 @@
 """The ledger's tables, and opening them: writing one at a time, the same in SQLite and on PostgreSQL.
 
-`audit` is the chain: an entry holds the digest of the one before it, and vouches for its contents by salted
-digests. `contents` holds what the entries say, in parts: part 0 names no patient, part 1 does where there is
-one. A run's part 0 is key, series, night and facts, its part 1 the cases, the random audit, verdicts shown
-and hashes of patients; a verdict's part 0 is run, night and word, its part 1 id, site, initials and note, its
-part 2 the user who entered it and the digest of the reviewer's token, where they are known; a change of
-threshold or champion has part 0 alone. A part can be written anew without one patient, or erased (salt and
-body null), by an entry `forget` or `purge` that names it (`audit.rewrite`); then the chain still holds.
-`runs`, `cases` and `verdicts` hold the same for asking; `--verify` compares them with the contents.
-Patients are named in `cases`, `verdicts` and part 1 of contents, and nowhere else; `drift.who` of a run's
-part 1 holds keyed hashes of them (`screening.cohort.ids.keyed_lots`, by the digest of the run's model).
+`trail` and `parts` are the truth: chained entries in parts of facts and names (`screening.ledger.trail`). All
+other tables are its projection (`screening.ledger.kinds.project`), made anew by `screen ledger rebuild`.
+Patients are named in `parts`, `cases` and `verdicts`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -56,19 +49,39 @@ SETTINGS = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
 )
 
-SERIES = sa.Table(
-    "series",
+TRAIL = sa.Table(
+    "trail",
     TABLES,
-    sa.Column("series", sa.String(64), primary_key=True),
-    # Digest of the model whose nights are in force, and the entry that made it so.
-    sa.Column("champion", sa.String(64), nullable=False),
-    sa.Column("since", sa.Integer, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("recorded", sa.String(32), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("previous", sa.String(64), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Index("trail_by_kind", "kind", "number"),
 )
+
+PARTS = sa.Table(
+    "parts",
+    TABLES,
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("what", sa.String(20), nullable=False),
+    # JSON that names no patient, and never changes.
+    sa.Column("facts", sa.Text, nullable=False),
+    # A JSON list of texts, and a random salt of each, one behind the other.
+    sa.Column("names", sa.Text, nullable=False),
+    sa.Column("salts", sa.LargeBinary, nullable=False),
+    # Of names that became stand-ins: the digest of each as it was, by its place in the list.
+    sa.Column("gone", sa.Text, nullable=False),
+)
+
+PROJECTED = sa.MetaData()
+"""Tables that the trail makes; each row has the entry that it comes from."""
 
 RUNS = sa.Table(
     "runs",
-    TABLES,
-    # The audit entry that vouches for this row; of two runs of a night the later entry is in force.
+    PROJECTED,
+    # Of two runs of a night the later entry is in force.
     sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("key", sa.String(64), nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
@@ -77,16 +90,13 @@ RUNS = sa.Table(
     sa.Column("model", sa.String(64), nullable=False),
     # Scored beside the champion and shown to nobody: never in force.
     sa.Column("shadow", sa.Boolean, nullable=False),
-    # False until the run directory stands: a night whose page nobody could see is no night to remember.
-    sa.Column("published", sa.Boolean, nullable=False),
-    sa.Column("facts", sa.Text, nullable=False),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
 )
 
 CASES = sa.Table(
     "cases",
-    TABLES,
+    PROJECTED,
     sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("case_id", sa.Text, primary_key=True),
     # Null: not flagged, but drawn at random for review.
@@ -94,45 +104,72 @@ CASES = sa.Table(
     sa.Column("nights", sa.Integer, nullable=False),
     # Flagged, without a verdict and in the night's random audit.
     sa.Column("drawn", sa.Boolean, nullable=False),
+    # The last verdict on an earlier night, as the page shows it.
+    sa.Column("judged", sa.String(10), nullable=True),
+    sa.Column("verdict", sa.String(10), nullable=True),
 )
 
 REVIEWS = sa.Table(
     "verdicts",
-    TABLES,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("case_id", sa.Text, primary_key=True),
-    sa.Column("entry", sa.Integer, nullable=False, unique=True),
+    PROJECTED,
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.String(64), nullable=False),
+    sa.Column("case_id", sa.Text, nullable=False),
     sa.Column("series", sa.String(64), nullable=False),
     sa.Column("night", sa.String(10), nullable=False),
-    sa.Column("verdict", sa.String(10), nullable=False),
     sa.Column("flagged", sa.Boolean, nullable=False),
+    sa.Column("verdict", sa.String(10), nullable=False),
+    # When it was given, and which of those who spoke on this case of this run gave it, from 1.
+    sa.Column("given", sa.String(32), nullable=False),
+    sa.Column("reviewer", sa.Integer, nullable=False),
     sa.Column("site", sa.Text, nullable=False),
     sa.Column("initials", sa.Text, nullable=False),
+    sa.Column("login", sa.Text, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
     sa.Column("note", sa.Text, nullable=False),
     # Its cases too: of one patient's verdicts only these are read, however many years there are.
     sa.Index("verdicts_by_case", "series", "case_id"),
+    sa.Index("verdicts_by_run", "key", "case_id"),
 )
 
-AUDIT = sa.Table(
-    "audit",
-    TABLES,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("recorded", sa.String(32), nullable=False),
-    sa.Column("action", sa.String(20), nullable=False),
-    sa.Column("previous", sa.String(64), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False, unique=True),
-    sa.Index("audit_by_action", "action", "number"),
+CHAMPIONS = sa.Table(
+    "champions",
+    PROJECTED,
+    # The last entry of a series says which model's nights are in force.
+    sa.Column("series", sa.String(64), primary_key=True),
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("model", sa.String(64), nullable=False),
 )
 
-CONTENTS = sa.Table(
-    "contents",
-    TABLES,
+MARKS = sa.Table(
+    "marks",
+    PROJECTED,
+    # What was entered about a series, or a night of it, besides runs and verdicts.
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("series", sa.String(64), nullable=False),
+    sa.Column("night", sa.String(10), nullable=True),
+    sa.Index("marks_by_series", "series", "kind", "night"),
+)
+
+
+ARTEFACTS = sa.Table(
+    "artefacts",
+    PROJECTED,
+    # Of several entries on a place the last holds.
     sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("salt", sa.String(32), nullable=True),
-    sa.Column("body", sa.Text, nullable=True),
-    # As the chain has it: of the part as it was first written.
-    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("what", sa.String(10), nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    # Null: nothing lies there any more.
+    sa.Column("sha256", sa.String(64), nullable=True),
+    sa.Column("key", sa.String(64), nullable=True),
+    sa.Column("series", sa.String(64), nullable=True),
+    sa.Column("night", sa.String(10), nullable=True),
+    sa.Column("patient", sa.Text, nullable=True),
+    # Of a de-identified copy, by which site's key its pseudonyms were made.
+    sa.Column("keyed", sa.String(12), nullable=True),
+    sa.Index("artefacts_by_place", "place"),
 )
 
 
@@ -178,7 +215,7 @@ class Ledger:
             if connection.dialect.name == "postgresql":
                 # Entries are chained, so there is no writing side by side, only one after the other.
                 connection.execute(sa.text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
-                connection.execute(sa.text(f"LOCK TABLE {AUDIT.name} IN EXCLUSIVE MODE"))
+                connection.execute(sa.text(f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE"))
             yield connection
 
     @contextmanager
@@ -337,11 +374,13 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
             if not make:
                 raise UsageError("the ledger is empty; `screen score --ledger` begins one")
             TABLES.create_all(connection)
+            PROJECTED.create_all(connection)
             connection.execute(SETTINGS.insert().values(name="format_version", value=FORMAT_VERSION))
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
         known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version"))
-    if known is None:
+        whole = sa.inspect(connection).has_table(TRAIL.name)
+    if known is None or not whole:
         raise ModelError("the ledger was made by a version before the first release; begin a new one")
     if known != FORMAT_VERSION:
         raise ModelError(f"the ledger has format {known}, newer than {FORMAT_VERSION}; update screening")

@@ -2,36 +2,39 @@
 
 A stand-in made by lot takes the place of a name, one a series: counts, states and the words of verdicts stay,
 each patient counts once as before, and history tells what it told. Nothing says any more who it was: notes,
-sites, initials and hashes go. The trail gets new salted digests by an entry that names them.
+sites, initials and hashes go. Facts cannot change by it: the trail has a digest of each name as it was, and
+the entry that erased says which names became what.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import re
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from screening.cohort.ids import kept_lot
-from screening.documents.drift import without_unit
-from screening.documents.tables import listed, table, word
 from screening.errors import UsageError
-from screening.ledger import audit, model_registry
-from screening.ledger.audit import said, stretches
-from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Ledger
+from screening.ledger import register, trail
+from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
+from screening.ledger.kinds import STAND_IN, Forgotten, Purged, append, project
+from screening.ledger.trail import IDS, Part
 
-STAND_IN = re.compile(r"erased-[0-9a-f]{16}")
-TEXTS = ("site", "initials", "note")
 GONE = "[erased]"
-ENTERED = 2
-"""The part of a verdict that says by whom it was entered."""
+STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
+"""What may stand in the place of a name."""
+PLACE = "place"
+"""Where a file lies: it stays in the register, unless it names the patient."""
+ENTERED = "entered"
+"""The part of a verdict with the login it was entered by: of a patient nothing, of a person something."""
 
 
 @dataclass(frozen=True)
@@ -42,31 +45,38 @@ class Whom:
     before: str | None = None  # Only on nights before this one, YYYY-MM-DD.
     series: str | None = None  # Only in this one.
 
-    def of_night(self, night: str, series: str | None) -> bool:
-        """Whether that night is among those meant."""
+    def of_night(self, night: str | None, series: str | None) -> bool:
+        """Whether that night is among those meant; what is of no night is meant with one patient alone."""
+        if night is None:
+            return self.name is not None
         return (self.before is None or night < self.before) and self.series in (None, series)
 
-    def named(self, name: str | None) -> bool:
-        """Whether the name is to go; a stand-in is none."""
-        if self.name is not None:
-            return name == self.name
-        return name is not None and not STAND_IN.fullmatch(name)
-
-    def in_words(self, text: str) -> str:
-        """A text on somebody else in which this patient's id no longer stands."""
-        if self.name is None:
-            return text
-        return re.sub(rf"(?<!\w){re.escape(self.name)}(?!\w)", GONE, text)
-
-    def occurs_in(self, body: str, model: str | None) -> bool:
-        """Whether a stored body may speak of one of them; what may not is left unread."""
-        if self.name is None:
+    def may_be_in(self, row: Any) -> bool:
+        """Whether a part's row may name one of them."""
+        if self.name is None or row.what == "lots":
             return True
-        return audit.plain(self.name)[1:-1] in body or (model is not None and str(self.lot(model)) in body)
+        if row.what in IDS:
+            return trail.plain(self.name)[1:-1] in row.names
+        return self.name in "".join(json.loads(row.names))
 
-    def lot(self, model: str) -> int | None:
-        """The hash by which nights of a model know the patient; None for everybody."""
-        return None if self.name is None else _lot(self.name, model)
+    def in_words(self, words: Sequence[str]) -> list[str]:
+        """Words of which those that name the patient are gone."""
+        left, text = list(words), "".join(words)
+        starts = [0, *_sums(map(len, words))]
+        for match in re.finditer(rf"(?<!\w){re.escape(str(self.name))}(?!\w)", text):
+            mine = [
+                n for n, at in enumerate(starts[:-1]) if at < match.end() and starts[n + 1] > match.start()
+            ]
+            for n in mine:
+                left[n] = GONE if n == mine[0] else ""
+        return left
+
+
+def _sums(lengths: Iterator[int]) -> Iterator[int]:
+    total = 0
+    for length in lengths:
+        total += length
+        yield total
 
 
 _lot = cache(kept_lot)
@@ -80,152 +90,137 @@ class Erased:
     nights: int = 0
     cases: int = 0
     verdicts: int = 0
-    mentions: int = 0  # Notes on others in which the id stood as a word.
+    mentions: int = 0  # Texts on others in which the id stood as a word.
 
 
 @dataclass
 class _Taking:
-    """What is to be written, as it is found."""
+    """What becomes of the parts of the trail, as they are looked at in order."""
 
     whom: Whom
     erased: Erased = field(default_factory=Erased)
-    parts: dict[tuple[int, int], audit.Body | None] = field(default_factory=dict)
-    cases: list[dict[str, object]] = field(default_factory=list)
-    reviews: list[dict[str, object]] = field(default_factory=list)
     # By series and name, so that a case of several nights is one case still.
     stand_ins: defaultdict[tuple[str, str], str] = field(
-        default_factory=lambda: defaultdict(lambda: f"erased-{secrets.token_hex(8)}")
+        default_factory=lambda: defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
     )
+    # Of the entry that is looked at: whether its one case is erased, and whether it was counted.
+    entry: int = 0
+    is_mine: bool = False
+    counted: bool = False
 
-    def run(self, entry: int, told: Mapping[str, object], named: Mapping[str, object], model: str) -> None:
-        series = word(told, "series")
-
-        def put(name: str) -> str:
-            return self.stand_ins[series, name] if self.whom.named(name) else name
-
-        cases, new = listed(named.get("cases", [])), dict(named)
-        if "cases" in named:
-            new["cases"] = sorted([put(name), *rest] for name, *rest in cases)
-        if "drawn" in named:
-            new["drawn"] = sorted(map(put, listed(named["drawn"])))
-        if "verdicts_before" in named:
-            before = table(named, "verdicts_before")
-            new["verdicts_before"] = {put(name): said for name, said in before.items()}
-        if "drift" in named:
-            new["drift"] = without_unit(table(named, "drift"), self.whom.lot(model))
-        if new == named:
-            return
-        self.parts[entry, audit.PATIENTS] = new
-        rows = [{"of": entry, "name": name, "put": put(name)} for name, *_ in cases if put(name) != name]
-        self.cases += rows
-        self.erased.nights += 1
-        self.erased.cases += len(rows)
-
-    def verdict(
-        self, entry: int, told: Mapping[str, object], named: Mapping[str, object], n_parts: int
-    ) -> None:
-        name, new = word(named, "case_id"), dict(named)
-        if self.whom.named(name):
-            new |= {"case_id": self.stand_ins[word(told, "series"), name]} | dict.fromkeys(TEXTS, "")
-            self.erased.verdicts += 1
-            if self.whom.name is None and n_parts > ENTERED:
-                self.parts[entry, ENTERED] = None
+    def of(self, entry: int, part: Part, facts: Mapping[str, Any]) -> Sequence[str]:
+        """The names of a part as they are to stand."""
+        if entry != self.entry:
+            self.entry, self.is_mine, self.counted = entry, False, False
+        if part.what in IDS:
+            names = self._patients(part, facts)
+        elif part.what == PLACE and not self.is_mine:
+            names = [*part.names] if self.whom.name is None else self.whom.in_words(part.names)
+        elif self.whom.name is None or (self.is_mine and part.what != ENTERED):
+            names = [""] * len(part.names)
         else:
-            new |= {text: self.whom.in_words(word(named, text)) for text in TEXTS}
-            self.erased.mentions += new != named
-        if new == named:
-            return
-        self.parts[entry, audit.PATIENTS] = new
-        self.reviews.append(
-            {"of": told["key"], "name": name, "at": entry} | {f"new_{key}": new[key] for key in new}
-        )
+            names = self.whom.in_words(part.names)
+            self.erased.mentions += names != part.names
+        return names
+
+    def _patients(self, part: Part, facts: Mapping[str, Any]) -> list[str]:
+        series, whom = str(facts.get("series")), self.whom.name
+        if whom is not None and part.what == "lots":
+            whom = str(_lot(whom, facts["model"]))
+        names = [
+            self.stand_ins[series, name] if not name.startswith(STAND_IN) and whom in (None, name) else name
+            for name in part.names
+        ]
+        n_gone = sum(one != other for one, other in zip(names, part.names, strict=True))
+        if part.what in ("case", "patient"):
+            self.is_mine = bool(n_gone)
+            self.erased.verdicts += n_gone if part.what == "case" else 0
+        elif n_gone:
+            self.erased.cases += n_gone if part.what == "cases" else 0
+            self.erased.nights += not self.counted
+            self.counted = True
+        return names
 
 
-def erase(ledger: Ledger, action: str, body: audit.Body, whom: Whom, *, dry_run: bool = False) -> Erased:
+def erase(ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False) -> Erased:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
     `action`: one of "forget", "purge".
-    `body`: what the entry says of why; no patient in it.
+    `reason`: why; no patient in it.
     `dry_run`: only say what would go.
     """
     if dry_run:
         with ledger.reading() as connection:
-            return _taken(connection, whom).erased
+            taking = _Taking(whom)
+            for _ in _changes(connection, taking):
+                pass
+            return taking.erased
     with ledger.writing() as connection:
         if connection.dialect.name == "sqlite":
             # Or what was deleted would stand in the file until its place is needed again.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        found = _taken(connection, whom)
-        _rename(connection, found)
-        if found.parts:
-            audit.rewrite(connection, ledger.clock(), action, body, found.parts)
+        taking = _Taking(whom)
+        erased = []
+        for entry, place, part, names in _changes(connection, taking):
+            places = _replace(connection, entry, place, part, names)
+            erased.append((entry, place, places, digest_of_stand_ins(names, places)))
+        if erased:
+            facts = (Forgotten if action == "forget" else Purged)(erased=erased)
+            append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
+            _project_again(connection, sorted({entry for entry, *_ in erased}))
     # Whatever earlier writers, or one that was killed here, left on free pages.
     ledger.compact()
-    return found.erased
+    return taking.erased
 
 
-def record_sealed(ledger: Ledger, before: str, after: str) -> None:
-    """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
-    change = {"model_before": before, "model_after": after, "reason": "sealed anew without a patient"}
-    with ledger.writing() as connection:
-        earlier = list(said(connection, "seal"))
-        # What never came to stand in the place of the one before, since an attempt was killed.
-        replaced = {
-            before,
-            *(word(each, "model_after") for each in earlier if each["model_before"] == before),
-        }
-        known = sa.select(sa.func.count()).where(SERIES.c.champion.in_(replaced - {after}))
-        if not connection.scalar(known):
-            return
-        entry = audit.append(connection, ledger.clock(), "seal", change).number
-        for each in replaced:
-            model_registry.follow(connection, change | {"model_before": each}, entry)
+def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
+    """SHA-256 over what stands at these places."""
+    return hashlib.sha256(trail.plain([[place, names[place]] for place in places]).encode()).hexdigest()
 
 
-def _rename(connection: sa.Connection, found: _Taking) -> None:
-    if found.cases:
-        mine = (CASES.c.entry == sa.bindparam("of")) & (CASES.c.case_id == sa.bindparam("name"))
-        connection.execute(CASES.update().where(mine).values(case_id=sa.bindparam("put")), found.cases)
-    if found.reviews:
-        mine = (REVIEWS.c.key == sa.bindparam("of")) & (REVIEWS.c.case_id == sa.bindparam("name"))
-        # Of several verdicts on a case the table has the last one.
-        mine &= REVIEWS.c.entry == sa.bindparam("at")
-        values: dict[str, object] = {key: sa.bindparam(f"new_{key}") for key in ("case_id", *TEXTS)}
-        connection.execute(REVIEWS.update().where(mine).values(values), found.reviews)
+def _replace(
+    connection: sa.Connection, entry: int, place: int, part: Part, names: Sequence[str]
+) -> list[int]:
+    """Put stand-ins where names stood; gives the places of those that did."""
+    places = [n for n, (one, other) in enumerate(zip(part.names, names, strict=True)) if one != other]
+    salts, gone = bytearray(part.salts), dict(part.gone)
+    for n in places:
+        gone[str(n)] = part.leaf(n, part.names[n]).hex()
+        salts[trail.SALT * n : trail.SALT * (n + 1)] = bytes(trail.SALT)
+    after = trail.stored(replace(part, names=names, salts=bytes(salts), gone=gone))
+    connection.execute(PARTS.update().where((PARTS.c.entry == entry) & (PARTS.c.part == place)).values(after))
+    return places
 
 
-def _taken(connection: sa.Connection, whom: Whom) -> _Taking:
-    taking = _Taking(whom)
-    for entry, parts, model in _entries(connection):
-        named = parts[audit.PATIENTS].body if len(parts) > audit.PATIENTS else None
-        if named is None or not whom.occurs_in(named, model):
-            continue
-        told = json.loads(parts[audit.OPEN].body)
-        if not whom.of_night(told["night"], told["series"]):
-            continue
-        if parts[audit.OPEN].action == "run":
-            taking.run(entry, told, json.loads(named), model or told["facts"]["model"])
-        else:
-            taking.verdict(entry, told, json.loads(named), len(parts))
-    return taking
+def _project_again(connection: sa.Connection, entries: Sequence[int]) -> None:
+    for some in trail.portions(entries):
+        for table in PROJECTED.tables.values():
+            connection.execute(table.delete().where(table.c.entry.in_(some)))
+        project(connection, trail.entries(connection, TRAIL.c.number.in_(some)))
 
 
-def _entries(connection: sa.Connection) -> Iterator[tuple[int, Sequence[Any], str | None]]:
-    """Runs and verdicts in order, their parts and the digest of the run's model, some hundred at a time."""
+def _changes(connection: sa.Connection, taking: _Taking) -> Iterator[tuple[int, int, Part, Sequence[str]]]:
+    """Entry, place and names of the parts in which something goes, and what is to stand there."""
+    whom, first = taking.whom, PARTS.alias()
     chosen = (
-        sa.select(CONTENTS.c.entry, CONTENTS.c.body, AUDIT.c.action, RUNS.c.model)
-        .join(AUDIT, AUDIT.c.number == CONTENTS.c.entry)
-        .outerjoin(RUNS, RUNS.c.entry == CONTENTS.c.entry)
-        .where(AUDIT.c.action.in_(("run", "verdict")))
-        .order_by(CONTENTS.c.entry, CONTENTS.c.part)
+        sa.select(PARTS, first.c.facts.label("stated"))
+        .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
+        .where(PARTS.c.names != "[]")
     )
-    for stretch in stretches(connection):
-        mine = chosen.where(CONTENTS.c.entry.between(*stretch))
-        of_entry: defaultdict[int, list[Any]] = defaultdict(list)
-        for row in connection.execute(mine):
-            of_entry[row.entry].append(row)
-        for entry, parts in of_entry.items():
-            yield entry, parts, parts[0].model
+    # What still lies somewhere must be found by the next attempt.
+    kept = {one.entry for one in register.standing(connection) if one.what == "case"}
+    for row in trail.paged(connection, chosen):
+        if row.entry in kept:
+            continue
+        # What cannot speak of the patient is left unread: years of nights are much to read.
+        if row.entry != taking.entry and not whom.may_be_in(row):
+            continue
+        facts, part = json.loads(row.stated), trail.part_in(row)
+        if not whom.of_night(facts.get("night"), facts.get("series")):
+            continue
+        names = taking.of(row.entry, part, facts)
+        if list(names) != list(part.names):
+            yield row.entry, row.part, part, names
 
 
 def before_age(age: str, today: datetime.date) -> str:

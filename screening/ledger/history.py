@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +9,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from screening.documents import ScoreCounts, reasons_in
+from screening.documents import ScoreCounts
 from screening.documents.history import (
     HistoryDocument,
-    MissingValues,
     NightRun,
     Promotion,
-    Question,
     Retirement,
     Retraining,
     SeriesFacts,
@@ -24,14 +21,12 @@ from screening.documents.history import (
     Trail,
     Workload,
 )
-from screening.documents.run import Unflagged
 from screening.documents.series import shown_series
 from screening.documents.shape import plain, read
-from screening.documents.tables import of
-from screening.ledger import audit, verifying
-from screening.ledger.audit import portions, said
+from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
-from screening.ledger.database import AUDIT, CASES, REVIEWS, RUNS, WAITING, Ledger
+from screening.ledger.database import CASES, PARTS, REVIEWS, RUNS, TRAIL, WAITING, Ledger
+from screening.ledger.kinds import NightFacts, nights_in
 from screening.ledger.model_registry import find_series
 from screening.ledger.review_stats import (
     Flagged,
@@ -47,7 +42,8 @@ from screening.ledger.review_stats import (
     to_date,
     unflagged_sample,
 )
-from screening.ledger.verdicts import in_order
+from screening.ledger.trail import Part, facts_of, portions
+from screening.ledger.verdicts import Judgement, in_order
 
 
 def history(
@@ -64,9 +60,9 @@ def history(
     Raises Unchained: with `verify`: naming the first entry that is not as it was written.
     """
     with ledger.reading() as connection:
-        head = verifying.verify(connection, printed) if verify else audit.head(connection)
+        head = verifying.verify(connection, printed) if verify else trail.head(connection)
         one = None if series is None else find_series(connection, series)
-        chosen = sa.select(RUNS, AUDIT.c.recorded).join(AUDIT, AUDIT.c.number == RUNS.c.entry)
+        chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         verdicts = in_order(connection, one)
@@ -74,18 +70,27 @@ def history(
         promotions = _changes(connection, one, "promote", Promotion)
         retrainings = _changes(connection, one, "retrain", Retraining)
         retirements = _changes(connection, one, "retire", Retirement)
-        # By the entries that erased: to look for what is gone all contents would have to be read.
-        erased = sum(digest is None for digest in verifying.rewritten(connection).values())
-        latest = {(run.series, run.night): run.entry for run in runs if run.published}
-        in_force = set(latest.values())
+        # By the entries that erased: to look for what is gone all parts would have to be read.
+        claimed = verifying.claims(connection).values()
+        erased = sum(len(places) for some in claimed for places, _ in some)
+        in_force = set({(run.series, run.night): run.entry for run in runs}.values())
         flagged = _flagged(connection, one, sorted(in_force))
-        patients = _patients(connection, [run for run in runs if run.entry in in_force])
+        lots = _lots(connection, [run for run in runs if run.entry in in_force])
+        stated = trail.stated(connection, [run.entry for run in runs])
     by_run, by_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
         by_run[verdict.key].append(verdict)
-        by_series[shown_series(verdict.series)].append(verdict)
+    of_key = {run.key: shown_series(run.series) for run in runs}
+    for verdict in verdicts:
+        by_series[of_key.get(verdict.key)].append(verdict)
     nights = [
-        _night(run, by_run[run.key], run.entry in in_force, flagged[run.entry], patients.get(run.entry, {}))
+        _night(
+            run,
+            nights_in(stated[run.entry], lots.get(run.entry)),
+            by_run[run.key],
+            run.entry in in_force,
+            flagged[run.entry],
+        )
         for run in runs
     ]
     of_series = defaultdict(list)
@@ -116,7 +121,7 @@ class _Night:
     flagged: Flagged
     unflagged: Sample
     drift: ScoreCounts | None
-    facts: Mapping[str, Any]
+    facts: NightFacts
 
 
 def _flagged(
@@ -137,72 +142,75 @@ def _flagged(
 
 
 def _changes(
-    connection: sa.Connection, series: str | None, action: str, declared: type[Change]
+    connection: sa.Connection, series: str | None, kind: str, declared: type[Change]
 ) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
-    told = []
-    for each in said(connection, action):
-        whose = each.get("series")
+    changes = []
+    for stated in facts_of(connection, kind):
+        whose = stated.get("series")
+        stated.pop("champion_of", None)
         if series is None or whose in (None, series):
-            told.append(each | ({"series": shown_series(of(str, whose))} if whose else {}))
-    return [read(declared, each, "the ledger's trail") for each in told]
+            named = {"series": shown_series(whose)} if whose else {}
+            changes.append(read(declared, stated | named, "the ledger's trail"))
+    return changes
 
 
-def _patients(connection: sa.Connection, runs: Sequence[sa.Row[Any]]) -> dict[int, dict[str, object]]:
+def _lots(connection: sa.Connection, runs: Sequence[sa.Row[Any]]) -> dict[int, Part]:
     """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
     of_series = defaultdict(list)
     for run in runs:
         of_series[run.series].append(run.entry)
     recent = [entry for entries in of_series.values() for entry in entries[-RECENT_NIGHTS:]]
-    parts = {entry: audit.part_of(connection, entry, audit.PATIENTS) for entry in recent}
-    return {entry: of(dict, part.get("drift", {})) for entry, part in parts.items()}
+    chosen = sa.select(PARTS).where(PARTS.c.part == 1, PARTS.c.what == "lots")
+    return {
+        row.entry: trail.part_in(row)
+        for some in portions(recent)
+        for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
+    }
 
 
 def _night(
     run: sa.Row[Any],
-    reviews: list[sa.Row[Any]],
+    facts: NightFacts,
+    reviews: Sequence[Judgement],
     in_force: bool,
     flagged: Sequence[sa.Row[Any]],
-    patients: Mapping[str, object],
 ) -> _Night:
-    facts = json.loads(run.facts)
-    rows, counts = facts["rows"], facts["counts"]
-    waiting, minutes = sum(counts[state] for state in WAITING), facts["minutes_per_review"]
-    drift = ScoreCounts.of(facts.get("drift") and facts["drift"] | patients)
+    rows, counts, minutes = facts.rows, facts.counts, facts.minutes_per_review
+    waiting = counts.new + counts.ongoing
     words = [one.verdict for one in reviews if one.flagged]
     night = NightRun(
         night=run.night,
-        run_id=facts["run_id"],
+        run_id=facts.run_id,
         revision=run.revision,
         series=shown_series(run.series),
-        question=Question(**facts["question"]),
-        title=facts["title"],
-        model=facts["model"][:12],
-        recipe=facts["recipe"],
-        thresholds=facts["thresholds"],
+        question=facts.question,
+        title=facts.title,
+        model=facts.model[:12],
+        recipe=facts.recipe,
+        thresholds=facts.thresholds,
         recorded=run.recorded,
-        published=run.published,
         in_force=in_force,
-        **rows,
-        **counts,
-        flag_rate=rows["flagged"] / rows["scored"] if rows["scored"] else None,
+        **vars(rows),
+        **vars(counts),
+        flag_rate=rows.flagged / rows.scored if rows.scored else None,
         minutes=None if minutes is None else waiting * minutes,
-        capacity=facts["capacity"],
+        capacity=facts.capacity,
         verdicts=tally(words),
         ppv=of_judged(words),
         sample=tally(one.verdict for one in reviews if not one.flagged),
-        unflagged=Unflagged(cases=facts["unflagged"]["cases"]),
-        missing=MissingValues(**facts["missing"]) if facts.get("missing") else None,
-        drift=drift and replace(drift, who=(), cell=()),
-        attention=reasons_in(facts["attention"]),
+        unflagged=facts.unflagged,
+        missing=facts.missing,
+        drift=facts.drift and replace(facts.drift, who=(), cell=()),
+        attention=facts.attention,
     )
     states = {case.case_id: case.state for case in flagged}
     audit_names = [case.case_id for case in flagged if case.drawn]
     return _Night(
         night,
-        Flagged(run.night, counts["cases"], waiting, states, audit_names),
+        Flagged(run.night, counts.cases, waiting, states, audit_names),
         unflagged_sample(run.night, night.unflagged.cases, reviews, night.question.recognisable),
-        drift,
+        facts.drift,
         facts,
     )
 
@@ -210,7 +218,7 @@ def _night(
 def _series(
     name: str,
     nights: Sequence[_Night],
-    verdicts: Sequence[sa.Row[Any]],
+    verdicts: Sequence[Judgement],
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
 ) -> SeriesFacts:
@@ -241,6 +249,6 @@ def _series(
         misses=misses(pooled(unflagged)),
         drift=drift_over(recent[-RECENT_NIGHTS:]),
         control=control_charts(runs, changes, [each for each in promotions if each.series == name]),
-        forward=forward_nights(runs, flagged, unflagged, last.facts.get("promised") if last else None),
-        review_by=last.facts.get("review_by") if last else None,
+        forward=forward_nights(runs, flagged, unflagged, last.facts.promised if last else None),
+        review_by=last.facts.review_by if last else None,
     )

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
+from screening.documents.history import NightsBeside
 from screening.documents.series import shown_series
-from screening.documents.tables import word
+from screening.documents.shape import read
 from screening.errors import UsageError
-from screening.ledger import audit
-from screening.ledger.audit import Head, said
-from screening.ledger.database import AUDIT, RUNS, SERIES, Ledger
+from screening.ledger import trail
+from screening.ledger.database import CHAMPIONS, RUNS, Ledger
+from screening.ledger.kinds import KINDS, Promoted, Retired, SealedAnew, append
+from screening.ledger.trail import Head, facts_of, text_part
 from screening.spelling import did_you_mean
+
+
+def champions(connection: sa.Connection) -> dict[str, str]:
+    """By series, the digest of the model whose nights are in force."""
+    rows = connection.execute(sa.select(CHAMPIONS).order_by(CHAMPIONS.c.series, CHAMPIONS.c.entry))
+    return {row.series: row.model for row in rows}
 
 
 def champion(connection: sa.Connection, series: str) -> str | None:
     """Digest of the model whose nights are in force; None before the first."""
-    return connection.scalar(sa.select(SERIES.c.champion).where(SERIES.c.series == series))
-
-
-def begin(connection: sa.Connection, series: str, model: str, entry: int) -> None:
-    """Make the model of the first published night the champion."""
-    if champion(connection, series) is None:
-        connection.execute(SERIES.insert().values(series=series, champion=model, since=entry))
+    mine = sa.select(CHAMPIONS.c.model).where(CHAMPIONS.c.series == series)
+    return connection.scalar(mine.order_by(CHAMPIONS.c.entry.desc()).limit(1))
 
 
 def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str) -> None:
@@ -37,7 +42,7 @@ def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str
 
 
 def record_revision(
-    ledger: Ledger, action: str, change: Mapping[str, object], series: str | None = None
+    ledger: Ledger, action: str, change: Mapping[str, Any], series: str | None = None
 ) -> Head:
     """Enter that a model was written anew; it is champion from now on wherever the one before was.
 
@@ -47,45 +52,64 @@ def record_revision(
     `change`: digests of the model before and after, and what was changed, by whom or why; no patient in it.
     `series`: only there.
     """
+    facts = dict(change) | ({} if series is None else {"series": series})
+    reason = facts.pop("reason", None)
+    before, after = str(facts["model_before"]), str(facts["model_after"])
     with ledger.writing() as connection:
-        if change["model_before"] == change["model_after"]:
-            return audit.head(connection)
-        said = dict(change) | ({} if series is None else {"series": series})
-        last = connection.execute(
-            sa.select(AUDIT).where(AUDIT.c.action == action).order_by(AUDIT.c.number.desc()).limit(1)
-        ).first()
-        if last is not None and audit.plain(audit.part_of(connection, last.number)) == audit.plain(said):
-            return Head(last.number, last.digest)
-        entry = audit.append(connection, ledger.clock(), action, said)
-        follow(connection, said, entry.number)
-        return entry
+        if before == after:
+            return trail.head(connection)
+        said = {"series": None, "reason": reason} | facts
+        for last in deque(facts_of(connection, action), 1):
+            if all(last.get(name) == value for name, value in said.items()):
+                return trail.head(connection, last["entry"])
+        where = [
+            name
+            for name, model in champions(connection).items()
+            if model == before and series in (None, name)
+        ]
+        stated = read(KINDS[action], facts | {"champion_of": where}, "the change")
+        parts = [] if reason is None else [text_part("reason", reason)]
+        return append(connection, ledger.clock(), stated, *parts)
 
 
-def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Mapping[str, object]) -> Head:
+def record_sealed(ledger: Ledger, before: str, after: str) -> None:
+    """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
+    with ledger.writing() as connection:
+        # What never came to stand in the place of the one before, since an attempt was killed.
+        earlier = facts_of(connection, "seal")
+        replaced = {before, *(each["model_after"] for each in earlier if each["model_before"] == before)}
+        where = [
+            name for name, model in champions(connection).items() if model in replaced and model != after
+        ]
+        if where:
+            facts = SealedAnew(model_before=before, model_after=after, champion_of=where)
+            append(connection, ledger.clock(), facts)
+
+
+def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside) -> Head:
     """Make a model that was scored in shadow the one whose nights are in force from now on.
 
     `model`: digest.
     `reason`: why, in words.
-    `evidence`: what its nights beside the champion's had shown by then; no patient in it.
+    `evidence`: what its nights beside the champion's had shown by then.
     Raises UsageError: no reason is given, or the model has no night in shadow there.
     """
-    why = audit.reason_of(reason)
+    why = trail.reason_of(reason)
     with ledger.writing() as connection:
         before = champion(connection, series)
         if before == model:
-            return audit.head(connection)
+            return trail.head(connection)
         names = [model, *_drafts(connection, model)]
-        mine = (RUNS.c.series == series) & RUNS.c.model.in_(names) & RUNS.c.shadow & RUNS.c.published
+        mine = (RUNS.c.series == series) & RUNS.c.model.in_(names) & RUNS.c.shadow
         if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None:
             raise UsageError(
                 f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
                 "score it with --shadow first"
             )
-        said = {"series": series, "model_before": before, "model_after": model, "reason": why}
-        entry = audit.append(connection, ledger.clock(), "promote", said | {"evidence": dict(evidence)})
-        begin(connection, series, model, entry.number)
-        follow(connection, said, entry.number)
-        return entry
+        facts = Promoted(
+            series=series, model_before=before, model_after=model, champion_of=[series], evidence=evidence
+        )
+        return append(connection, ledger.clock(), facts, why)
 
 
 def scored_as(ledger: Ledger, series: str, model: str) -> str:
@@ -100,16 +124,8 @@ def scored_as(ledger: Ledger, series: str, model: str) -> str:
 
 def _drafts(connection: sa.Connection, model: str) -> list[str]:
     """Digests of the drafts that were approved as this model."""
-    entries = said(connection, "approve")
+    entries = facts_of(connection, "approve")
     return [str(each["model_before"]) for each in entries if each["model_after"] == model]
-
-
-def follow(connection: sa.Connection, change: Mapping[str, object], entry: int) -> None:
-    """Put the model after a change in the place of the one before, in the series it was made for or all."""
-    mine = (SERIES.c.champion == change["model_before"]) & (SERIES.c.since < entry)
-    if change.get("series") is not None:
-        mine &= SERIES.c.series == change["series"]
-    connection.execute(SERIES.update().where(mine).values(champion=change["model_after"], since=entry))
 
 
 def every_series(connection: sa.Connection) -> list[str]:
@@ -145,22 +161,22 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
 
     Raises UsageError: no reason is given, there is no such series, or it is closed already.
     """
-    why = audit.reason_of(reason)
+    why = trail.reason_of(reason)
     with ledger.writing() as connection:
-        found = find_series(connection, series)
-        if found in retired(connection):
-            raise UsageError(f"series {shown_series(found)} is closed already")
-        closed = {"series": found, "reason": why, "last": _last(connection, found)}
-        return audit.append(connection, ledger.clock(), "retire", closed)
+        known = find_series(connection, series)
+        if known in retired(connection):
+            raise UsageError(f"series {shown_series(known)} is closed already")
+        facts = Retired(series=known, last=_last(connection, known))
+        return append(connection, ledger.clock(), facts, why)
 
 
-def retired(connection: sa.Connection) -> dict[str, dict[str, object]]:
+def retired(connection: sa.Connection) -> dict[str, dict[str, Any]]:
     """The series that are closed: what was said of each when it was, and when that was `recorded`."""
-    told = {word(each, "series"): each for each in said(connection, "retire")}
+    closed = {each["series"]: each for each in facts_of(connection, "retire")}
     # A night after the one that was the last takes it back; a back-fill is none.
-    return {name: each for name, each in told.items() if _last(connection, name) <= word(each, "last")}
+    return {name: each for name, each in closed.items() if _last(connection, name) <= each["last"]}
 
 
 def _last(connection: sa.Connection, series: str) -> str:
-    mine = (RUNS.c.series == series) & RUNS.c.published & ~RUNS.c.shadow
+    mine = (RUNS.c.series == series) & ~RUNS.c.shadow
     return connection.scalar(sa.select(sa.func.max(RUNS.c.night)).where(mine)) or ""

@@ -1,4 +1,4 @@
-"""Entering a night, and finding it as it was entered.
+"""Entering a night, and finding it as it was entered: which of its cases are new, going on, known or gone.
 
 A series has one table and one model a night: another is refused unless it is forced, or scored in shadow. Of
 several runs of a night the one recorded last is in force, and the others are kept.
@@ -6,22 +6,88 @@ several runs of a night the one recorded last is in force, and the others are ke
 
 from __future__ import annotations
 
-import json
+import datetime
+import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice, takewhile
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from screening.documents import Reason, reasons_in
+from screening.documents import Reason
+from screening.documents.run import Since
 from screening.documents.series import shown_series
-from screening.documents.tables import listed, of, table
+from screening.documents.shape import read
 from screening.errors import UsageError
-from screening.ledger import audit, model_registry
-from screening.ledger.audit import Head
-from screening.ledger.case_states import Known, NightCases, audit_of, in_force, quiet_nights, recognise, role
-from screening.ledger.database import AUDIT, CASES, RUNS, STATES, Ledger
+from screening.ledger import model_registry, register, trail
+from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
+from screening.ledger.kinds import Night, Reserved, append, nights_in, reserved
+from screening.ledger.trail import Head, Part
+from screening.ledger.verdicts import HAS_IT, in_order
+
+IN_A_PART = 5000
+"""Cases in one part of an entry."""
+
+
+def series_by(named: str | None, question: Mapping[str, object]) -> str:
+    """The name of a series, or the digest of its question where it has none."""
+    return named or hashlib.sha256(trail.plain(dict(question)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class NightCases:
+    """What a night brings to the ledger."""
+
+    key: str  # Digest of model, input, settings, series and date.
+    # What is asked of the table: label, positive values, id and group columns.
+    question: Mapping[str, object]
+    night: str  # YYYY-MM-DD.
+    flagged: Sequence[str]  # Ids of flagged cases (groups where rows come in groups), each once.
+    sampled: Sequence[str]  # Ids of those drawn at random from the rest.
+    facts: Mapping[str, Any]  # Figures for `screen history`; of patients only the hashes under `drift`.
+    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
+    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
+    named: str | None = None  # Name of the series, where somebody named it.
+    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
+
+    @property
+    def series(self) -> str:
+        """The key under which nights follow each other."""
+        return series_by(self.named, self.question)
+
+    @property
+    def recognisable(self) -> bool:
+        """Whether an id means the same patient on another night; without a column of ids it does not."""
+        return bool(self.question.get("id") or self.question.get("group"))
+
+    @property
+    def model(self) -> str:
+        """Digest of the model."""
+        return str(self.facts["model"])
+
+    @property
+    def beside(self) -> str | None:
+        """The model where it was scored in shadow: its nights follow each other."""
+        return self.model if self.shadow else None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger knows of one flagged case on one night."""
+
+    state: str  # One of "new", "ongoing", "reviewed", "known".
+    nights: int  # Nights flagged in an unbroken row, tonight among them.
+    # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
+    verdict: tuple[str, str] | None = None
+
+
+_known = lru_cache(maxsize=1 << 16)(Known)
+"""Most cases of a night are like others of it."""
 
 
 @dataclass(frozen=True)
@@ -30,46 +96,126 @@ class Recorded:
 
     revision: int  # 1, or more after `--force`.
     head: Head  # The entry of the audit trail that vouches for it.
-    cases: dict[str, Known]
+    cases: Mapping[str, Known]
     # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     counts: dict[str, int]
     drawn: tuple[str, ...] = ()  # Cases of the random audit, so that those judged stand for all flagged.
     attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
+    chain: str = ""  # Digest of the trail's first entry.
+    since: Since | None = None  # The night in force before this one, and its cases not flagged now.
 
 
-def record_night(ledger: Ledger, night: NightCases, *, force: bool = False) -> Recorded:
-    """Enter a night, or find it as it was entered before.
+@contextmanager
+def entering(ledger: Ledger, night: NightCases, *, force: bool = False) -> Iterator[Tonight]:
+    """Enter a night in one transaction with what is done in the block, such as publishing its directory.
 
-    The night is not in force until `publish_night` is called: its run directory may yet fail to appear.
+    Nobody else writes in the ledger meanwhile; where the block fails nothing was entered.
 
     `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
     known now; the old one is kept. Raises UsageError: another table of this night is in force, or another
     model is the series' champion.
     """
     with ledger.writing() as connection:
-        again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        known = connection.execute(again).first()
-        if not force and (known is None or not known.published):
-            _refuse_second(connection, night)
-        if known is not None and not force:
-            return _found(connection, known)
-        return _entered(connection, ledger.clock(), night)
+        yield Tonight(connection, ledger.clock(), night, force)
 
 
-def publish_night(ledger: Ledger, key: str, revision: int) -> None:
-    """Put a recorded night in force, its run directory being in place."""
+def record_night(
+    ledger: Ledger, night: NightCases, *, force: bool = False, attention: Sequence[Reason] = ()
+) -> Recorded:
+    """Enter a night, or find it as it was entered before; see `entering`."""
+    with entering(ledger, night, force=force) as tonight:
+        return tonight.found or tonight.enter(attention)
+
+
+def reserve(ledger: Ledger, night: NightCases) -> None:
+    """Enter that a night is being scored, before its directory can appear.
+
+    Killed after that, a directory may stand of which the ledger has nothing else: the night is scored again.
+    """
     with ledger.writing() as connection:
-        mine = (RUNS.c.key == key) & (RUNS.c.revision == revision)
-        connection.execute(RUNS.update().where(mine).values(published=True))
-        run = connection.execute(sa.select(RUNS).where(mine)).one()
-        if not run.shadow:
-            model_registry.begin(connection, run.series, run.model, run.entry)
+        mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
+        last = connection.scalar(sa.select(sa.func.max(RUNS.c.entry)).where(mine)) or 0
+        if not any(entry > last for entry in reserved(connection, night.series, night.night)):
+            append(connection, ledger.clock(), Reserved(series=night.series, night=night.night))
 
 
 OTHER_MODEL = (
     "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
     "`screen approve` with --ledger record what they change, --force scores this one night with it"
 )
+
+
+class Tonight:
+    """A night that is being entered: what the ledger knows of its cases, before it is entered."""
+
+    def __init__(self, connection: sa.Connection, recorded: str, night: NightCases, force: bool):
+        self._connection, self._recorded, self._night = connection, recorded, night
+        again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
+        known = None if force else connection.execute(again).first()
+        if known is None and not force:
+            _refuse_second(connection, night)
+        before = in_force(connection, night.series, night.beside, RUNS.c.night < night.night)
+        row = before if night.recognisable else []
+        with _listed(connection, night.flagged) as tonight:
+            gone = _no_longer(connection, row, tonight)
+            self._since = Since(night=row[-1].night, gone=gone) if row else None
+            # The night as it was entered before, if it was.
+            self.found = None if known is None else _found(connection, known, self._since)
+            if self.found is None:
+                self.cases = dict(_recognised(connection, night, row, tonight))
+        if self.found is None:
+            states = Counter(case.state for case in self.cases.values())
+            self.counts = {"cases": len(self.cases)} | {name: states[name] for name in STATES}
+            self.counts["resolved"] = len(gone)
+            # Nights in an unbroken row without a case, this one among them.
+            self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
+
+    def hand_out(self, *artefacts: register.Artefact) -> None:
+        """Enter what shows the night, in the same transaction."""
+        register.enter(self._connection, self._recorded, *artefacts)
+
+    def enter(self, attention: Sequence[Reason]) -> Recorded:
+        """Enter the night, and why it wants attention."""
+        night, connection = self._night, self._connection
+        drawn = audit_of(self.cases, night.key, night.draw)
+        drift = dict(night.facts.get("drift") or {})
+        who, cell = drift.pop("who", ()), drift.pop("cell", ())
+        figures = {
+            **night.facts, "drift": drift or None, "question": dict(night.question), "counts": self.counts,
+            "attention": [reason.to_dict() for reason in attention],
+        }  # fmt: skip
+        revision = _next_revision(connection, night)
+        facts = {
+            "key": night.key, "revision": revision, "series": night.series, "night": night.night,
+            "model": night.model, "shadow": night.shadow, "facts": figures,
+            "begins": not night.shadow and model_registry.champion(connection, night.series) is None,
+        }  # fmt: skip
+        head = append(
+            connection, self._recorded, read(Night, facts, "the night"),
+            Part("lots", list(cell), list(map(str, who))), _parts(self.cases, drawn, night.sampled),
+        )  # fmt: skip
+        return Recorded(
+            revision, head, self.cases, self.counts, drawn, tuple(attention), _chain(connection), self._since
+        )
+
+
+def _chain(connection: sa.Connection) -> str:
+    return trail.head(connection, 1).digest
+
+
+def _parts(cases: Mapping[str, Known], drawn: Sequence[str], sampled: Sequence[str]) -> Iterator[Part]:
+    """The cases of a night, some thousand a part."""
+    marked = set(drawn)
+    rows = chain(
+        ((name, (None, 0, False, None, None)) for name in sampled),
+        (
+            (name, (case.state, case.nights, name in marked, *(case.verdict or (None, None))))
+            for name, case in cases.items()
+        ),
+    )
+    while some := list(islice(rows, IN_A_PART)):
+        names, facts = zip(*some, strict=True)
+        yield Part("cases", facts, names)
 
 
 def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
@@ -84,45 +230,6 @@ def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
             )
 
 
-def _entered(connection: sa.Connection, recorded: str, night: NightCases) -> Recorded:
-    cases, resolved = recognise(connection, night)
-    states = Counter(case.state for case in cases.values())
-    counts = {"cases": len(cases)} | {name: states[name] for name in STATES} | {"resolved": resolved}
-    reasons = tuple(night.attention(counts, quiet_nights(connection, night)))
-    drawn = audit_of(cases, night.key, night.draw)
-    verdicts = {name: case.verdict for name, case in sorted(cases.items()) if case.verdict}
-    facts, named = divided(
-        {
-            **night.facts,
-            "question": dict(night.question),
-            "counts": counts,
-            "attention": [reason.to_dict() for reason in reasons],
-            "verdicts_before": verdicts,
-            "drawn": drawn,
-        }
-    )
-    revision = _next_revision(connection, night)
-    run = {
-        "key": night.key, "revision": revision, "series": night.series, "night": night.night,
-        "model": night.model, "shadow": night.shadow,
-    }  # fmt: skip
-    rows: list[tuple[str, str | None, int]] = [(name, None, 0) for name in night.sampled]
-    rows += [(name, case.state, case.nights) for name, case in cases.items()]
-    entry = audit.append(
-        connection, recorded, "run", run | {"facts": facts}, named | {"cases": sorted(map(list, rows))}
-    )
-    connection.execute(
-        RUNS.insert().values(**run, entry=entry.number, published=False, facts=audit.plain(facts))
-    )
-    if rows:
-        values = (
-            {"entry": entry.number, "case_id": name, "state": state, "nights": nights, "drawn": name in drawn}
-            for name, state, nights in rows
-        )
-        connection.execute(CASES.insert(), list(values))
-    return Recorded(revision, entry, cases, counts, drawn, reasons)
-
-
 def _next_revision(connection: sa.Connection, night: NightCases) -> int:
     """One more than any run of this night in its role, whatever its table, and than any of this key."""
     of_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
@@ -130,39 +237,126 @@ def _next_revision(connection: sa.Connection, night: NightCases) -> int:
     return 1 + (connection.scalar(both) or 0)
 
 
-def _found(connection: sa.Connection, run: sa.Row[Any]) -> Recorded:
-    digest = connection.scalar(sa.select(AUDIT.c.digest).where(AUDIT.c.number == run.entry))
-    facts, named = json.loads(run.facts), audit.part_of(connection, run.entry, audit.PATIENTS)
-    # Of an erased night the names are gone.
-    before = of(dict, named.get("verdicts_before", {}))
-    verdicts = {name: (when, word) for name, (when, word) in before.items()}
+def _found(connection: sa.Connection, run: sa.Row[Any], since: Since | None) -> Recorded:
+    (facts,) = trail.stated(connection, [run.entry]).values()
+    figures = nights_in(facts)
     flagged = sa.select(CASES).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
-    cases = {
-        row.case_id: Known(row.state, row.nights, verdicts.get(row.case_id))
-        for row in connection.execute(flagged)
-    }
-    drawn, reasons = tuple(listed(named.get("drawn", []))), tuple(reasons_in(facts["attention"]))
-    return Recorded(run.revision, Head(run.entry, str(digest)), cases, facts["counts"], drawn, reasons)
+    cases, drawn = {}, []
+    for row in connection.execute(flagged.order_by(CASES.c.case_id)):
+        cases[row.case_id] = _known(row.state, row.nights, (row.judged, row.verdict) if row.judged else None)
+        if row.drawn:
+            drawn.append(row.case_id)
+    counts = facts["facts"]["counts"]
+    head = trail.head(connection, run.entry)
+    reasons = tuple(figures.attention)
+    return Recorded(
+        run.revision, head, cases, counts, tuple(sorted(drawn)), reasons, _chain(connection), since
+    )
 
 
-OF_PATIENTS = ("drawn", "verdicts_before")
-OF_DRIFT = ("who", "cell")
+@contextmanager
+def _listed(connection: sa.Connection, names: Sequence[str]) -> Iterator[sa.Table]:
+    """Names as a table of this connection, so that the database joins them with millions of others."""
+    column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
+    tonight = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
+    tonight.create(connection)
+    for first in range(0, len(names), IN_A_PART):
+        rows = [{"case_id": name} for name in names[first : first + IN_A_PART]]
+        connection.execute(tonight.insert(), rows)
+    yield tonight
+    tonight.drop(connection)
 
 
-def divided(facts: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    """Facts without patients, and the rest: random audit, verdicts shown, and the hashes under `drift`."""
-    told = {name: value for name, value in facts.items() if name not in OF_PATIENTS}
-    named = {name: facts[name] for name in OF_PATIENTS if name in facts}
-    if told.get("drift") is not None:
-        drift = table(told, "drift")
-        named["drift"] = {name: drift[name] for name in OF_DRIFT if name in drift}
-        told["drift"] = {name: value for name, value in drift.items() if name not in OF_DRIFT}
-    return told, named
+def _no_longer(connection: sa.Connection, before: Sequence[Any], tonight: sa.Table) -> list[str]:
+    """Who was flagged on the last of some nights and is not tonight, in order."""
+    if not before:
+        return []
+    gone = sa.select(CASES.c.case_id).where(
+        CASES.c.entry == before[-1].entry,
+        CASES.c.state.is_not(None),
+        CASES.c.case_id.not_in(sa.select(tonight.c.case_id)),
+    )
+    return sorted(connection.scalars(gone))
+
+
+def _recognised(
+    connection: sa.Connection, night: NightCases, before: Sequence[Any], tonight: sa.Table
+) -> Iterator[tuple[str, Known]]:
+    """Tell new from known cases by the nights before this one.
+
+    A case is known when it was last said to have the condition, and that either since it was first flagged
+    in this row of nights or no more than `known_days` ago. Of the others it is ongoing when it was flagged on
+    the last night before this one, reviewed when moreover it was judged not to have the condition in this row
+    of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
+    again.
+    """
+    if not before:
+        yield from ((name, _known("new", 1)) for name in night.flagged)
+        return
+    mine = REVIEWS.c.case_id.in_(sa.select(tonight.c.case_id))
+    said = in_order(connection, night.series, REVIEWS.c.night < night.night, mine)
+    verdicts = {one.case_id: (one.night, one.verdict) for one in said}
+    nights = [run.night for run in before]
+    first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
+    recent = datetime.date.fromordinal(max(first, 1)).isoformat()
+    earlier = (CASES.c.entry == before[-1].entry) & (CASES.c.case_id == tonight.c.case_id)
+    joined = sa.select(tonight.c.case_id, CASES.c.nights).outerjoin(
+        CASES, earlier & CASES.c.state.is_not(None)
+    )
+    for name, flagged in connection.execute(joined.execution_options(yield_per=IN_A_PART)):
+        stretch, verdict = flagged or 0, verdicts.get(name)
+        since = nights[-min(stretch, len(nights))] if stretch else night.night
+        yield name, _known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
+
+
+def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
+    """What a case is by its last verdict, its row's first night and length, and what is recent."""
+    when, word = verdict or ("", "unsure")
+    in_this_row = bool(stretch) and when >= since
+    if word in HAS_IT and (in_this_row or when >= recent):
+        return "known"
+    if word == "not" and in_this_row:
+        return "reviewed"
+    return "ongoing" if stretch else "new"
+
+
+def audit_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
+    """The random audit of the flagged: of those who wait, whatever their rank; the same for the same run."""
+    waiting = sorted(name for name, case in cases.items() if case.state in WAITING)
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(waiting)])
+    return tuple(sorted(waiting[i] for i in rng.permutation(len(waiting))[:most]))
+
+
+def role(beside: str | None) -> Any:
+    """Whether a run is of the champion's nights, or of those that this model scored in shadow."""
+    return ~RUNS.c.shadow if beside is None else RUNS.c.shadow & (RUNS.c.model == beside)
+
+
+def in_force(connection: sa.Connection, series: str, beside: str | None, *when: Any) -> list[Any]:
+    """Entry, key and night of a series' runs, in order; one a night, the last.
+
+    `beside`: digest of a model: its nights in shadow, which follow each other and not the champion's.
+    `when`: what holds for the runs besides.
+    """
+    columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
+    mine = columns.where(RUNS.c.series == series, role(beside), *when)
+    latest = {row.night: row for row in connection.execute(mine.order_by(RUNS.c.entry))}
+    return [latest[night] for night in sorted(latest)]
+
+
+def _quiet(connection: sa.Connection, before: Sequence[Any]) -> int:
+    """How many of the last nights in a row had no case."""
+
+    def is_quiet(run: sa.Row[Any]) -> bool:
+        flagged = sa.select(CASES.c.entry).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
+        return connection.scalar(flagged.limit(1)) is None
+
+    return len(list(takewhile(is_quiet, reversed(before))))
 
 
 @dataclass(frozen=True)
 class Published:
-    """Runs of a series whose directory stood once."""
+    """Runs of a series."""
 
     in_force: Mapping[str, str]  # By night, the key of the run that is in force.
     shadow: frozenset[str]  # Keys of runs in shadow.
@@ -170,7 +364,7 @@ class Published:
 
 def published(ledger: Ledger, series: str, since: str) -> Published:
     """What the ledger has of a series from the night `since` on."""
-    mine = (RUNS.c.series == series) & (RUNS.c.night >= since) & RUNS.c.published
+    mine = (RUNS.c.series == series) & (RUNS.c.night >= since)
     with ledger.reading() as connection:
         runs = connection.execute(
             sa.select(RUNS.c.night, RUNS.c.key, RUNS.c.shadow).where(mine).order_by(RUNS.c.entry)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.ledger import audit
-from screening.ledger.audit import Head
+from screening.documents.shape import read
+from screening.ledger import trail
 from screening.ledger.database import RUNS, Ledger
+from screening.ledger.kinds import Retrained, append, nights_in
 from screening.ledger.model_registry import find_series, refuse_other
+from screening.ledger.trail import Head, portions
 from screening.ledger.verdicts import in_order
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -23,7 +24,7 @@ class LastWord:
 
     case_id: str  # Id of the row, or of the group where rows come in groups.
     night: str
-    verdict: str  # One of "confirmed", "not", "unsure", "known".
+    verdict: str  # One of "confirmed", "not", "unsure", "known", "disputed".
     table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
 
 
@@ -43,18 +44,23 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
     Raises UsageError: there is no such series, or another model is its champion.
     """
     with ledger.reading() as connection:
-        found = find_series(connection, series)
-        refuse_other(connection, found, model, GIVE_CHAMPION)
-        last = {said.case_id: said for said in in_order(connection, found)}
+        known = find_series(connection, series)
+        refuse_other(connection, known, model, GIVE_CHAMPION)
+        last = {said.case_id: said for said in in_order(connection, known)}
         # Every table of a series is some kilobytes of facts: only those of judged nights are read.
         keys = sorted({said.key for said in last.values()})
-        tables = {}
-        for key in keys:
-            mine = sa.select(RUNS.c.facts).where(RUNS.c.key == key).order_by(RUNS.c.revision.desc()).limit(1)
-            tables[key] = json.loads(str(connection.scalar(mine))).get("table") or ""
+        chosen = sa.select(RUNS.c.key, RUNS.c.entry).order_by(RUNS.c.revision)
+        entries = {
+            row.key: row.entry
+            for some in portions(keys)
+            for row in connection.execute(chosen.where(RUNS.c.key.in_(some)))
+        }
+        stated = trail.stated(connection, list(entries.values()))
+        tables = {key: nights_in(stated[entry]).table or "" for key, entry in entries.items()}
     ordered = sorted(last.values(), key=lambda said: (said.night, said.case_id))
     return Judged(
-        found, tuple(LastWord(said.case_id, said.night, said.verdict, tables[said.key]) for said in ordered)
+        known,
+        tuple(LastWord(said.case_id, said.night, said.verdict, tables[said.key]) for said in ordered),
     )
 
 
@@ -70,4 +76,4 @@ def record_retraining(
     said = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        return audit.append(connection, ledger.clock(), "retrain", said)
+        return append(connection, ledger.clock(), read(Retrained, said, "the training"))

@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
-from typing import Any
 
-import sqlalchemy as sa
 from scipy.special import ndtri
 
 from screening.documents.history import (
@@ -23,9 +21,8 @@ from screening.documents.history import (
     ShareToDate,
     Words,
 )
-from screening.documents.shape import read
 from screening.ledger.database import WAITING
-from screening.ledger.verdicts import HAS_IT
+from screening.ledger.verdicts import DISPUTED, HAS_IT, Judgement
 from screening.statistics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
 
 
@@ -39,18 +36,22 @@ def tally(words: Iterable[str]) -> Words:
     """How often each verdict was given."""
     counted = Counter(words)
     return Words(
-        confirmed=counted["confirmed"], not_=counted["not"], unsure=counted["unsure"], known=counted["known"]
+        confirmed=counted["confirmed"],
+        not_=counted["not"],
+        unsure=counted["unsure"],
+        known=counted["known"],
+        disputed=counted[DISPUTED],
     )
 
 
 def of_judged(words: Iterable[str]) -> JudgedShare:
-    """Share with the condition among those judged, whoever chose them; "unsure" is no judgement."""
+    """Share with the condition among those judged, whoever chose them; who is unsure has not judged."""
     return _of_counts(Counter(words))
 
 
 def _of_counts(counted: Mapping[str, int]) -> JudgedShare:
     found = sum(counted[word] for word in HAS_IT)
-    judged = sum(counted.values()) - counted["unsure"]
+    judged = sum(counted.values()) - counted["unsure"] - counted[DISPUTED]
     if not judged:
         return JudgedShare(found=found, judged=judged, value=None, low=None, high=None)
     low, high = _ends(found, judged)
@@ -64,7 +65,7 @@ def _ends(found: float, judged: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
+def to_date(nights: Iterable[str], verdicts: Sequence[Judgement]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
     A case counts once, by the last word on it until then; each verdict is looked at once.
@@ -126,7 +127,7 @@ def pooled(samples: Collection[Sample]) -> Sample:
 
 
 def flagged_samples(
-    nights: Sequence[Flagged], verdicts: Sequence[sa.Row[Any]], recognisable: bool
+    nights: Sequence[Flagged], verdicts: Sequence[Judgement], recognisable: bool
 ) -> list[Sample]:
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
@@ -149,7 +150,7 @@ def flagged_samples(
     words = {
         (rows[one.night, one.case_id], one.case_id): one.verdict
         for one in verdicts
-        if one.verdict != "unsure" and (one.night, one.case_id) in rows
+        if one.judged and (one.night, one.case_id) in rows
     }
 
     def sample(night: Flagged) -> Sample:
@@ -174,9 +175,9 @@ def flagged_samples(
     return [sample(night) for night in nights]
 
 
-def unflagged_sample(night: str, cases: int, verdicts: Sequence[sa.Row[Any]], recognisable: bool) -> Sample:
+def unflagged_sample(night: str, cases: int, verdicts: Sequence[Judgement], recognisable: bool) -> Sample:
     """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
-    judged = [one for one in verdicts if not one.flagged and one.verdict != "unsure"]
+    judged = [one for one in verdicts if not one.flagged and one.judged]
     weight = cases / max(len(judged), 1)
     rows = [
         (one.case_id if recognisable else f"{night} {one.case_id}", weight, one.verdict in HAS_IT)
@@ -208,7 +209,7 @@ def forward_nights(
     used: Sequence[NightRun],
     flagged: Sequence[Sample],
     unflagged: Sequence[Sample],
-    promised: Mapping[str, object] | None,
+    promised: SensitivityAndPpv | None,
 ) -> ForwardNights | None:
     """Sensitivity and predictive value on the last model's nights, beside what its validation estimated.
 
@@ -221,18 +222,17 @@ def forward_nights(
     mine = [at for at, run in enumerate(used) if run.model == model]
     samples = pooled([flagged[at] for at in mine]), pooled([unflagged[at] for at in mine])
     seen, always = _seen(*samples), _seen(*samples, every_look=True)
-    stated = None if promised is None else read(SensitivityAndPpv, promised, "the ledger's facts")
     return ForwardNights(
         model=model,
         nights=len(mine),
         first=used[mine[0]].night,
         last=used[mine[-1]].night,
         seen=seen,
-        promised=stated,
+        promised=promised,
         below=[
             name
             for name in ("sensitivity", "ppv")
-            if stated and _below(getattr(always, name), getattr(stated, name))
+            if promised and _below(getattr(always, name), getattr(promised, name))
         ],
     )
 

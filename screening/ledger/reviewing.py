@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import hashlib
 import json
@@ -9,11 +10,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.documents.tables import listed, part, table, word
-from screening.errors import ModelError, UsageError, VerdictError
+from screening.documents.stored import run_in
+from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
-from screening.ledger import VERDICTS, Ledger, Verdict, publish_night, record_verdicts, reviewable
-from screening.storage.serialization import as_stored, read_document
+from screening.ledger import VERDICTS, Ledger, Verdict, record_verdicts, reviewable
+from screening.storage.serialization import read_document
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
@@ -36,31 +37,23 @@ def review(
     `series`: refuse a run that is not of this series.
     `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name
     of the system's user is.
-    Returns run, night, and how many verdicts were new, changed and unchanged.
+    Returns run, night, and what `record_verdicts` tells.
     Raises VerdictError: all faults of the file, by the place of the verdict and never by id; nothing is
     entered.
     Raises UsageError: the run was scored without a ledger, or with another one.
     """
     reviewer = entered_by(token)
-    document = read_document(run, "run")
-    known = document.get("ledger")
-    if not isinstance(known, dict):
+    document = run_in(read_document(run, "run"))
+    known = document.ledger
+    if known is None:
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
-    if series is not None and known.get("series") != series:
-        raise UsageError(f"{run} is not of series {series} but of {known.get('series')}")
-    key, revision = known.get("key"), known.get("revision")
-    if not isinstance(key, str) or type(revision) is not int:
-        raise ModelError(f"{run}: run.json is damaged: 'ledger' has no key or revision")
+    if series is not None and known.series != series:
+        raise UsageError(f"{run} is not of series {series} but of {known.series}")
     content = _content(Path(verdicts))
-    with as_stored(Path(run) / "run.json"):
-        contract = table(table(document, "model"), "contract")
-        needed = listed(part(contract, "cohort").get("verdicts_need") or [])
-        run_id = word(document, "run_id")
-    given = _checked(content, run_id, reviewable(ledger, key), needed)
-    # Its page exists, since somebody judged by it; a killed run may not have come to say so.
-    publish_night(ledger, key, revision)
-    told = record_verdicts(ledger, key, given, reviewer)
-    return {"run_id": document["run_id"], "night": document["date"], "verdicts": len(given)} | told
+    needed = document.model.stated.verdicts_need
+    given = _checked(content, document.run_id, reviewable(ledger, known.key), needed)
+    told = record_verdicts(ledger, known.key, given, reviewer)
+    return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | told
 
 
 def entered_by(token: Path | None) -> dict[str, str]:
@@ -113,7 +106,12 @@ def _checked(content: object, run_id: str, known: dict[str, bool], needed: Seque
         raise VerdictError(faults)
     shared = {name: content.get(name, "") for name in ("site", "initials")}
     return [
-        Verdict(one["id"], one["verdict"], **shared | {name: one[name] for name in LONGEST if name in one})
+        Verdict(
+            one["id"],
+            one["verdict"],
+            **shared | {name: one[name] for name in LONGEST if name in one},
+            given=_time(one["given"]) if "given" in one else None,
+        )
         for one in content["verdicts"]
     ]
 
@@ -133,10 +131,25 @@ def _faults(one: object, place: str, known: dict[str, bool], seen: set[str]) -> 
         faults.append(f"{place}: its verdict is none of {', '.join(VERDICTS)}")
     for key in LONGEST:
         faults += _text_fault(one.get(key, ""), key, place)
-    strangers = sorted(set(map(str, one)) - {"id", "verdict", *LONGEST})
+    if "given" in one and _time(one["given"]) is None:
+        faults.append(f"{place}: the time it was given is no time with its zone, or still to come")
+    strangers = sorted(set(map(str, one)) - {"id", "verdict", "given", *LONGEST})
     if strangers:
         faults.append(f"{place}: it has keys that a verdict has not")
     return faults
+
+
+def _time(text: object) -> str | None:
+    """A time in UTC, so that texts follow each other as times do; None where it is none that can be."""
+    try:
+        time = datetime.datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        return None
+    # A clock may be a little fast.
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    if time.tzinfo is None or time > soon:
+        return None
+    return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _text_fault(value: object, name: str, place: str) -> list[str]:

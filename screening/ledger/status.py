@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents import Reason, reasons_in
+from screening.documents import Reason
 from screening.documents.series import shown_series
-from screening.documents.tables import word
-from screening.ledger.database import AUDIT, RUNS, Ledger
+from screening.ledger import trail
+from screening.ledger.database import RUNS, TRAIL, Ledger
+from screening.ledger.kinds import nights_in
 from screening.ledger.model_registry import every_series, retired
 
 DAY = datetime.timedelta(days=1)
@@ -75,10 +75,10 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
 
 
-def _closed(name: str, told: Mapping[str, object]) -> Pulse:
+def _closed(name: str, told: Mapping[str, Any]) -> Pulse:
     """What is said of a series that was retired, where somebody asks for it."""
     return Pulse(
-        True, f"retired on {word(told, 'recorded')[:10]}, last night {told['last']}: {told['reason']}", name
+        True, f"retired on {told['recorded'][:10]}, last night {told['last']}: {told['reason']}", name
     )
 
 
@@ -92,13 +92,13 @@ def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -
     last = None if series is None else _last(connection, series, due)
     if series is None or last is None:
         return Pulse(False, NEVER, name)
-    came = _first_published(connection, series, last.night)
+    came = _first_recorded(connection, series, last.night)
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
-    facts = json.loads(last.facts)
-    rows = facts["rows"]
-    said = f"night {last.night}, {hours:.1f} h ago: {rows['flagged']} of {rows['scored']} flagged"
-    fault = _fault(connection, series, last, hours, due)
-    waits, review_by = _waits(last.night, due), facts.get("review_by")
+    (stated,) = trail.stated(connection, [last.entry]).values()
+    facts = nights_in(stated)
+    said = f"night {last.night}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged"
+    fault = _fault(last, hours, due)
+    waits, review_by = _waits(last.night, due), facts.review_by
     return Pulse(
         fine=not fault,
         said=said + (f"; {fault}" if fault else waits) + _review(review_by, due),
@@ -106,8 +106,8 @@ def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -
         night=last.night,
         came=came,
         age_hours=hours,
-        attention=tuple(reasons_in(facts["attention"])),
-        counts=rows | facts["counts"],
+        attention=tuple(facts.attention),
+        counts=vars(facts.rows) | vars(facts.counts),
         review_by=review_by,
     )
 
@@ -121,9 +121,7 @@ def _review(day: str | None, due: Due) -> str:
 
 def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | None:
     """The run in force of the last night, or of the night that is asked for."""
-    mine = sa.select(RUNS).where(
-        RUNS.c.series == series, RUNS.c.published, ~RUNS.c.shadow, RUNS.c.night <= due.latest
-    )
+    mine = sa.select(RUNS).where(RUNS.c.series == series, ~RUNS.c.shadow, RUNS.c.night <= due.latest)
     ordered = mine.order_by(RUNS.c.night.desc(), RUNS.c.entry.desc()).limit(1)
     if due.night is not None:
         asked = connection.execute(ordered.where(RUNS.c.night == due.night.isoformat())).first()
@@ -132,27 +130,20 @@ def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | Non
     return connection.execute(ordered).first()
 
 
-def _first_published(connection: sa.Connection, series: str, night: str) -> str:
+def _first_recorded(connection: sa.Connection, series: str, night: str) -> str:
     """When a night came: another revision of it does not make it younger."""
-    recorded = sa.select(sa.func.min(AUDIT.c.recorded)).join(RUNS, RUNS.c.entry == AUDIT.c.number)
-    mine = recorded.where(RUNS.c.series == series, RUNS.c.night == night, RUNS.c.published, ~RUNS.c.shadow)
+    recorded = sa.select(sa.func.min(TRAIL.c.recorded)).join(RUNS, RUNS.c.entry == TRAIL.c.number)
+    mine = recorded.where(RUNS.c.series == series, RUNS.c.night == night, ~RUNS.c.shadow)
     return str(connection.scalar(mine))
 
 
-def _fault(connection: sa.Connection, series: str, last: sa.Row[Any], hours: float, due: Due) -> str:
+def _fault(last: sa.Row[Any], hours: float, due: Due) -> str:
     """Why the series is not fine; empty where it is."""
     if hours < -1:
         return "it was recorded in the future: is the clock right?"
     if due.night is not None:
         missing = last.night != due.night.isoformat()
         return f"the night of {due.night} is not published" if missing and not _waits(last.night, due) else ""
-    lost = sa.select(RUNS.c.night).where(
-        RUNS.c.series == series, ~RUNS.c.published, ~RUNS.c.shadow,
-        RUNS.c.entry > last.entry, RUNS.c.night >= last.night, RUNS.c.night <= due.latest,
-    )  # fmt: skip
-    night = connection.scalar(lost.order_by(RUNS.c.entry.desc()).limit(1))
-    if night is not None:
-        return f"a run of {night} was recorded since, but its page never appeared: run it again"
     # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
     # or on the next.
     begun = datetime.datetime.combine(

@@ -1,23 +1,31 @@
-"""What reviewers said of the cases of a night."""
+"""What reviewers said of the cases of a night, and which word stands.
+
+Every word is an entry of the trail, with its time and its reviewer. Of one reviewer the latest stands, by
+when it was given and not by when it was read in. Two who contradict each other have not judged the case: it
+is "disputed", and counts as if they were unsure, until one of them says otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.ledger import audit
-from screening.ledger.audit import portions
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
+from screening.ledger.kinds import VerdictGiven, append
+from screening.ledger.trail import Part, text_part
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""
 
-OPEN = ("key", "series", "night", "flagged", "verdict")
-"""What of a verdict names no patient."""
+DISPUTED = "disputed"
+
+OUTCOMES = ("new", "changed", "unchanged", "older")
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,23 @@ class Verdict:
     site: str = ""
     initials: str = ""
     note: str = ""
+    given: str | None = None  # When, ISO 8601 in UTC; None where nobody noted it.
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The word that stands on a case of a run."""
+
+    key: str
+    case_id: str
+    night: str
+    flagged: bool
+    verdict: str  # One of `VERDICTS`, or "disputed" where two reviewers contradict each other.
+
+    @property
+    def judged(self) -> bool:
+        """Whether it says that the condition is there, or that it is not."""
+        return self.verdict not in ("unsure", DISPUTED)
 
 
 def reviewable(ledger: Ledger, key: str) -> dict[str, bool]:
@@ -37,7 +62,7 @@ def reviewable(ledger: Ledger, key: str) -> dict[str, bool]:
     Raises UsageError: the ledger has no such run.
     """
     with ledger.reading() as connection:
-        _series_and_night(connection, key)
+        _run(connection, key)
         return _flagged(connection, key)
 
 
@@ -49,73 +74,111 @@ def _flagged(connection: sa.Connection, key: str) -> dict[str, bool]:
 def record_verdicts(
     ledger: Ledger, key: str, verdicts: Iterable[Verdict], entered_by: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Enter verdicts on a run; the same one twice is one, and a later word replaces an earlier.
+    """Enter verdicts on a run; the same one twice is one.
 
-    `entered_by`: who enters them, kept in the trail with each.
-    Returns how many were new, changed and unchanged.
+    `entered_by`: the `user` who enters them and the `token` of the reviewer, kept in the trail with each.
+    Returns how many were new, changed, unchanged and older than what the same reviewer said later, and on how
+    many of these cases two reviewers contradict each other now (`disputed`).
     Raises UsageError: the ledger has no such run.
     """
-    told = {"new": 0, "changed": 0, "unchanged": 0}
+    outcomes = Counter(dict.fromkeys(OUTCOMES, 0))
     with ledger.writing() as connection:
-        series, night = _series_and_night(connection, key)
-        flagged = _flagged(connection, key)
+        run, flagged = _run(connection, key), _flagged(connection, key)
+        judged = set()
         for verdict in verdicts:
-            said = {"key": key, "series": series, "night": night, "flagged": flagged[verdict.case_id]}
-            told[_enter(connection, ledger.clock(), said | asdict(verdict), entered_by)] += 1
-    return told
+            outcomes[_enter(connection, ledger.clock(), run, flagged, verdict, entered_by or {})] += 1
+            judged.add(verdict.case_id)
+        standing = in_order(connection, run.series, REVIEWS.c.key == key)
+    return dict(outcomes) | {
+        "disputed": sum(one.verdict == DISPUTED and one.case_id in judged for one in standing)
+    }
 
 
 def _enter(
-    connection: sa.Connection, recorded: str, said: Mapping[str, object], entered_by: Mapping[str, str] | None
+    connection: sa.Connection,
+    recorded: str,
+    run: Any,
+    flagged: Mapping[str, bool],
+    verdict: Verdict,
+    entered_by: Mapping[str, str],
 ) -> str:
-    mine = (REVIEWS.c.key == said["key"]) & (REVIEWS.c.case_id == said["case_id"])
-    before = connection.execute(sa.select(REVIEWS).where(mine)).mappings().first()
-    if before is not None and dict(before) == dict(said) | {"entry": before["entry"]}:
+    mine = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
+    before = connection.execute(sa.select(REVIEWS).where(mine)).all()
+    login, token = entered_by.get("user", ""), entered_by.get("token", "")
+    me = _reviewer(verdict.site, verdict.initials, login, token)
+    own = [row for row in before if _reviewer(row.site, row.initials, row.login, row.token) == me]
+    said = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
+    alike = [row for row in own if (row.verdict, row.site, row.initials, row.note) == said]
+    # A file without times may be an old one: what it says again is nothing new.
+    if any(verdict.given in (None, row.given) for row in alike):
         return "unchanged"
-    parts = [*divided(said), *([entered_by] if entered_by else [])]
-    entry = audit.append(connection, recorded, "verdict", *parts).number
-    connection.execute(REVIEWS.delete().where(mine))
-    connection.execute(REVIEWS.insert().values(**said, entry=entry))
-    return "new" if before is None else "changed"
+    given = verdict.given or recorded
+    facts = VerdictGiven(
+        key=run.key,
+        series=run.series,
+        night=run.night,
+        flagged=flagged[verdict.case_id],
+        verdict=verdict.verdict,
+        given=given,
+        reviewer=own[0].reviewer if own else 1 + max((row.reviewer for row in before), default=0),
+    )
+    append(
+        connection,
+        recorded,
+        facts,
+        Part("case", names=[verdict.case_id]),
+        Part("by", names=[verdict.site, verdict.initials]),
+        Part("entered", names=[login, token]),
+        text_part("note", verdict.note),
+    )
+    if not own:
+        return "new"
+    last = max(own, key=lambda row: (row.given, row.entry))
+    if last.given > given:
+        return "older"
+    return "unchanged" if (last.verdict, last.site, last.initials, last.note) == said else "changed"
 
 
-def divided(said: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-    """A verdict without the patient, and who it was of, given where and by whom, and noted."""
-    told = {name: said[name] for name in OPEN if name in said}
-    return told, {name: value for name, value in said.items() if name not in OPEN}
+def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
+    """Who speaks, as far as it is known: by a token, by initials, or by who reads the verdicts in."""
+    if token:
+        return ("token", token)
+    return ("initials", site, initials) if initials else ("login", login)
 
 
 def in_order(
-    connection: sa.Connection,
-    series: str | None = None,
-    before: str | None = None,
-    names: Sequence[str] | None = None,
-) -> list[Any]:
-    """Verdicts in order of their nights; of two tables of a night the one recorded later speaks last.
+    connection: sa.Connection, series: str | None = None, *which: sa.ColumnElement[bool]
+) -> list[Judgement]:
+    """The words that stand, in order of their nights; of two tables of a night that recorded later is last.
 
-    `series`, `before`: only of this series, only of nights before this one. `names`: only on these patients.
+    `series`: only of this one. `which`: what holds for the verdicts besides.
     """
     entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("run")).group_by(RUNS.c.key)
-    chosen = sa.select(REVIEWS)
+    chosen = sa.select(REVIEWS).where(*which)
     if series is not None:
         entered = entered.where(RUNS.c.series == series)
         chosen = chosen.where(REVIEWS.c.series == series)
-    if before is not None:
-        chosen = chosen.where(REVIEWS.c.night < before)
     last = entered.subquery()
     asked = chosen.outerjoin(last, last.c.key == REVIEWS.c.key).order_by(
-        REVIEWS.c.night, last.c.run, REVIEWS.c.case_id
+        REVIEWS.c.night, last.c.run, REVIEWS.c.case_id, REVIEWS.c.given, REVIEWS.c.entry
     )
-    if names is None:
-        return list(connection.execute(asked))
-    parts = (asked.where(REVIEWS.c.case_id.in_(some)) for some in portions(names))
-    return [row for part in parts for row in connection.execute(part)]
+    return list(_standing(connection.execute(asked)))
 
 
-def _series_and_night(connection: sa.Connection, key: str) -> tuple[str, str]:
+def _standing(rows: Iterable[Any]) -> Iterator[Judgement]:
+    """Of the words on each case of a run, in order of time, the one that stands."""
+    for (key, case_id), words in groupby(rows, key=lambda row: (row.key, row.case_id)):
+        latest = {row.reviewer: row for row in words}
+        last = max(latest.values(), key=lambda row: (row.given, row.entry))
+        said = {row.verdict for row in latest.values()}
+        disputed = "not" in said and bool(said & set(HAS_IT))
+        yield Judgement(key, case_id, last.night, last.flagged, DISPUTED if disputed else last.verdict)
+
+
+def _run(connection: sa.Connection, key: str) -> Any:
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is not None and run.shadow:
         raise UsageError("the run was scored in shadow, so nobody was to review it; review the champion's")
     if run is None:
         raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
-    return run.series, run.night
+    return run

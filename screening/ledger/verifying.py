@@ -1,27 +1,26 @@
-"""Following the trail from its first entry, and holding every run, case and verdict to its own entry."""
+"""Following the trail from its first entry, and holding the tables to what it says: projected again."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from screening.documents.tables import listed, of, word
 from screening.errors import UsageError
-from screening.ledger import audit
-from screening.ledger.audit import GENESIS, Head, said, stretches
-from screening.ledger.database import AUDIT, CASES, CONTENTS, REVIEWS, RUNS, SERIES, Unchained
+from screening.ledger import trail
+from screening.ledger.database import PARTS, PROJECTED, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
+from screening.ledger.kinds import Erasing, Forgotten, Purged, facts_in, project
+from screening.ledger.trail import GENESIS, Head, Part
 
 SHORTEST_HEAD = 12
-ERASING = ("forget", "purge")
+Claims = Mapping[tuple[int, int], Sequence[tuple[Sequence[int], str]]]
+"""By entry and part, the places whose names became stand-ins, and the digest of these."""
 
 
 def verify(connection: sa.Connection, printed: str | None) -> Head:
-    """Follow the chain, and hold contents and tables to it.
+    """Follow the chain, and hold parts and tables to it.
 
     `printed`: head as printed at the foot of a report (its beginning will do): it must be in the chain, or
     the chain has been cut short or written anew since.
@@ -30,167 +29,109 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
     """
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
-    check = _Check(connection, rewritten(connection))
-    known = printed is None
-    for entry in _entries(connection):
-        check.follow(entry)
-        known = known or check.at.digest.startswith(printed or "")
+    _refuse_strangers(connection)
+    last = follow(connection, printed)
+    # Where something fails they go with the transaction.
+    again = {name: _copy(table) for name, table in PROJECTED.tables.items()}
+    for table in again.values():
+        table.create(connection)
+    project(connection, trail.entries(connection), again)
+    for name, table in PROJECTED.tables.items():
+        _compare(connection, table, again[name])
+        again[name].drop(connection)
+    return last
+
+
+def rebuild(ledger: Ledger) -> Head:
+    """Make the tables anew from the trail, whatever stands in them (Unchained where the trail is broken)."""
+    with ledger.writing() as connection:
+        last = follow(connection)
+        PROJECTED.drop_all(connection)
+        PROJECTED.create_all(connection)
+        project(connection, trail.entries(connection))
+    return last
+
+
+def claims(connection: sa.Connection) -> Claims:
+    """What entries say they erased; they are verified themselves."""
+    said = defaultdict(list)
+    for entry in trail.entries(connection, TRAIL.c.kind.in_((Forgotten.KIND, Purged.KIND))):
+        facts, _ = facts_in(entry)
+        assert isinstance(facts, Erasing)
+        for number, part, places, digest in facts.erased:
+            said[number, part].append((places, digest))
+    return said
+
+
+def follow(connection: sa.Connection, printed: str | None = None) -> Head:
+    """Hold every entry to the one before, and its parts to it; see `verify`."""
+    claimed, last, n_parts, known = claims(connection), Head(0, GENESIS), 0, printed is None
+    for entry in trail.entries(connection):
+        number = last.number + 1
+        if entry.number != number:
+            raise Unchained(f"the audit trail is broken: entry {number} is missing")
+        digests = []
+        for place, part in enumerate(entry.parts):
+            digests.append(part.digest())
+            if not _is_erased_as_said(part, claimed.get((number, place), ())):
+                raise Unchained(
+                    f"the audit trail is broken: entry {number} ({entry.kind}) names others than were "
+                    "written, or was erased without an entry that says so"
+                )
+        if entry.previous != last.digest or not digests or entry.digest_by(digests) != entry.digest:
+            raise Unchained(f"the audit trail is broken at entry {number} ({entry.kind})")
+        last, n_parts = Head(number, entry.digest), n_parts + len(digests)
+        known = known or entry.digest.startswith(printed or "")
     if not known:
         raise Unchained("the printed head is not in the audit trail: it was cut short or written anew")
-    check.complete()
-    return check.at
+    if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:
+        raise Unchained("there are parts that the audit trail does not know")
+    return last
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """An entry of the trail, and what the tables hold of it."""
-
-    row: sa.RowMapping
-    parts: Sequence[sa.RowMapping]
-    run: sa.RowMapping | None
-    cases: Sequence[sa.RowMapping]
-    reviews: Mapping[tuple[str, str], sa.RowMapping]
-
-
-def _entries(connection: sa.Connection) -> Iterator[_Entry]:
-    """Every entry in order, with its rows, some hundred at a time."""
-    for first, until in stretches(connection):
-        parts = _by_entry(connection, CONTENTS, first, until)
-        runs = _by_entry(connection, RUNS, first, until)
-        cases = _by_entry(connection, CASES, first, until)
-        among = sa.select(AUDIT).where(AUDIT.c.number.between(first, until)).order_by(AUDIT.c.number)
-        rows = connection.execute(among).mappings().all()
-        reviews = _reviews(connection, [part for each in parts.values() for part in each])
-        for row in rows:
-            number = row["number"]
-            run = runs[number][0] if number in runs else None
-            yield _Entry(row, parts.get(number, ()), run, cases.get(number, ()), reviews)
+def _is_erased_as_said(part: Part, claimed: Sequence[tuple[Sequence[int], str]]) -> bool:
+    """Whether the stand-ins of a part are those that entries put there, each once, and have their form."""
+    places = [place for some, _ in claimed for place in some]
+    if sorted(map(str, places)) != sorted(part.gone) or not all(0 <= n < len(part.names) for n in places):
+        return False
+    return all(STANDS_IN.fullmatch(part.names[place]) for place in places) and all(
+        digest_of_stand_ins(part.names, some) == digest for some, digest in claimed
+    )
 
 
-def _by_entry(
-    connection: sa.Connection, table: sa.Table, first: int, until: int
-) -> dict[int, list[sa.RowMapping]]:
-    found = defaultdict(list)
-    chosen = sa.select(table).where(table.c.entry.between(first, until)).order_by(*table.primary_key)
-    for row in connection.execute(chosen).mappings():
-        found[row["entry"]].append(row)
-    return dict(found)
+def _copy(table: sa.Table) -> sa.Table:
+    """A table of the same columns that is gone with the connection."""
+    columns = [sa.Column(each.name, each.type) for each in table.columns]
+    return sa.Table(f"again_{table.name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
 
 
-def _reviews(
-    connection: sa.Connection, parts: Sequence[sa.RowMapping]
-) -> dict[tuple[str, str], sa.RowMapping]:
-    """The last verdicts on the runs that these contents speak of, by run and case."""
-    bodies = (json.loads(part["body"] or "{}") for part in parts if part["part"] == audit.OPEN)
-    keys = sorted({str(body.get("key")) for body in bodies})
-    chosen = sa.select(REVIEWS).where(REVIEWS.c.key.in_(keys))
-    return {(row["key"], row["case_id"]): row for row in connection.execute(chosen).mappings()}
+def _compare(connection: sa.Connection, table: sa.Table, again: sa.Table) -> None:
+    for one, other in ((again, table), (table, again)):
+        rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
+        entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
+        if entry is not None:
+            raise Unchained(
+                f"the table {table.name} is not what entry {entry} of the audit trail says; "
+                "`screen ledger rebuild` makes it anew"
+            )
 
 
-def _is_whole(entry: _Entry) -> bool:
-    """Whether an entry's digest is that of its parts as they were first written."""
-    digests = [part["digest"] for part in entry.parts]
-    return bool(digests) and entry.row["digest"] == audit.digest_of(dict(entry.row), digests)
-
-
-def rewritten(connection: sa.Connection) -> dict[tuple[int, int], str | None]:
-    """Parts that a later entry erased (None) or wrote anew (digest); that entry is verified itself."""
-    changes = (change for each in said(connection, *ERASING) for change in listed(each["rewritten"]))
-    return {(entry, part): digest for entry, part, digest in changes}
-
-
-@dataclass
-class _Check:
-    """Where the following stands."""
-
-    connection: sa.Connection
-    rewritten: Mapping[tuple[int, int], str | None]
-    at: Head = field(default_factory=lambda: Head(0, GENESIS))
-    runs: int = 0
-    cases: int = 0
-    verdicts: int = 0
-
-    def follow(self, entry: _Entry) -> None:
-        """Hold one entry to the one before, its contents to it, and the tables to its contents."""
-        row = entry.row
-        number, action = row["number"], row["action"]
-        if number != self.at.number + 1:
-            raise Unchained(f"the audit trail is broken: entry {self.at.number + 1} is missing")
-        parts = [self._part(row, part) for part in entry.parts]
-        if row["previous"] != self.at.digest or not _is_whole(entry):
-            raise Unchained(f"the audit trail is broken at entry {number} ({action})")
-        self.at = Head(number, row["digest"])
-        if action == "run":
-            self._run(entry, parts)
-        elif entry.run is not None:
-            raise Unchained(f"a run of {entry.run['night']} has no entry in the audit trail")
-        elif entry.cases:
-            raise Unchained("there are cases of a run that the audit trail does not know")
-        if action == "verdict":
-            self._verdict(entry, parts)
-
-    def _part(self, row: sa.RowMapping, part: sa.RowMapping) -> dict[str, object] | None:
-        """What a part says, held to its digest; None where it was erased."""
-        place = (part["entry"], part["part"])
-        due = self.rewritten.get(place, part["digest"])
-        if place in self.rewritten and row["action"] in ERASING:
-            raise Unchained(f"entry {place[0]} ({row['action']}) was rewritten, which no entry may do")
-        if due is None and part["body"] is None and part["salt"] is None:
-            return None
-        text, salt = part["body"], part["salt"]
-        if due is None or text is None or salt is None or audit.digest_of_part(salt, text) != due:
-            kind = "erased without an entry that says so" if text is None else "not as it was written"
-            raise Unchained(f"the audit trail is broken: entry {place[0]} ({row['action']}) is {kind}")
-        return dict(json.loads(text))
-
-    def _run(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> None:
-        number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
-        if told is None:
-            if entry.run is not None or entry.cases:
-                raise Unchained(f"the run of entry {number} of the audit trail was erased and is there")
-            return
-        if entry.run is None:
-            raise Unchained(f"the run of entry {number} of the audit trail is gone")
-        held = dict(entry.run) | {"facts": json.loads(entry.run["facts"])}
-        lots = set(listed((named or {}).get("drawn", [])))
-        cases = [[*case, case[0] in lots] for case in listed((named or {}).get("cases", []))]
-        rows = [[row["case_id"], row["state"], row["nights"], bool(row["drawn"])] for row in entry.cases]
-        if any(held[name] != value for name, value in told.items()) or sorted(rows) != sorted(cases):
-            raise Unchained(f"a run or its cases are not as entry {number} of the audit trail has them")
-        self.runs += 1
-        self.cases += len(rows)
-
-    def _verdict(self, entry: _Entry, parts: Sequence[dict[str, object] | None]) -> None:
-        number, told, named = self.at.number, parts[audit.OPEN], parts[audit.PATIENTS]
-        if told is None or named is None:
-            return
-        held = entry.reviews.get((word(told, "key"), word(named, "case_id")))
-        if held is None or held["entry"] < number:
-            raise Unchained(f"the verdict of entry {number} of the audit trail is gone")
-        if held["entry"] > number:
-            return
-        if dict(held) != told | named | {"entry": number}:
-            raise Unchained(f"a verdict is not as entry {number} of the audit trail has it")
-        self.verdicts += 1
-
-    def complete(self) -> None:
-        """Nothing may stand in the tables that no entry vouches for."""
-        later = CONTENTS.c.entry > self.at.number
-        for table, there, known in (
-            (CONTENTS, sa.select(sa.func.count()).where(later), 0),
-            (RUNS, sa.select(sa.func.count(RUNS.c.entry)), self.runs),
-            (CASES, sa.select(sa.func.count(CASES.c.entry)), self.cases),
-            (REVIEWS, sa.select(sa.func.count(REVIEWS.c.entry)), self.verdicts),
-        ):
-            if self.connection.scalar(there) != known:
-                raise Unchained(f"there are {table.name} that the audit trail does not know")
-        for row in self.connection.execute(sa.select(SERIES)):
-            self._champion(row)
-
-    def _champion(self, row: sa.Row[Any]) -> None:
-        said = audit.part_of(self.connection, row.since)
-        if said and row.champion not in (
-            said.get("model_after"),
-            of(dict, said.get("facts", {})).get("model"),
-        ):
-            raise Unchained(f"a series' champion is not as entry {row.since} of the audit trail has it")
+def _refuse_strangers(connection: sa.Connection) -> None:
+    """Views, triggers and tables that are not ours can say something else than the trail."""
+    looked = sa.inspect(connection)
+    known = {*TABLES.tables, *PROJECTED.tables}
+    there = [f"view {name}" for name in looked.get_view_names()]
+    there += [f"table {name}" for name in looked.get_table_names() if name not in known]
+    if connection.dialect.name == "sqlite":
+        asked = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    else:
+        asked = (
+            "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+            "WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+        )
+        rules = "SELECT rulename FROM pg_rules WHERE schemaname = current_schema()"
+        there += [f"rule {name}" for name in connection.scalars(sa.text(rules))]
+        there += [f"view {name}" for name in looked.get_materialized_view_names()]
+    there += [f"trigger {name}" for name in connection.scalars(sa.text(asked))]
+    if there:
+        raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(there))}")

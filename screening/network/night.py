@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import glob
+import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.errors import Locked, ModelError, ScreenError
-from screening.ledger import Ledger, Published, open_ledger, published
+from screening.ledger import Artefact, Ledger, Published, hand_out, heads, open_ledger, published
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
@@ -269,6 +270,7 @@ def _document(
 
 def _plans(network: Network, night: str) -> dict[str, Plan]:
     with open_ledger(network.ledger, make=True) as ledger:
+        heads.refuse_older(ledger, network.runs)
         return {name: plan_of(network, ledger, name, night) for name in network.series}
 
 
@@ -329,7 +331,13 @@ def _restore(network: Network, name: str, plan: Plan) -> None:
         out = network.out(name, night)
         looked_at = night >= min(plan.since, last) or not pages.of(night).is_file()
         if looked_at and _run_in_force(out, {key}) is not None:
-            pages.show((out / "report.html").read_bytes(), night)
+            page = (out / "report.html").read_bytes()
+            digest = hashlib.sha256(page).hexdigest()
+            lost = [Artefact("page", at.resolve(), digest, key) for at in pages.lacking(page, night)]
+            if lost:
+                with open_ledger(network.ledger) as ledger:
+                    hand_out(ledger, *lost)
+            pages.show(page, night)
 
 
 def _lies_there(cohort: str) -> bool:

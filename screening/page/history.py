@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 from screening.documents import ScoreCounts
 from screening.documents.history import (
@@ -28,16 +30,40 @@ from screening.page.charts import Axes, Tick
 from screening.page.drawing import draw
 
 
+def render_histories(
+    told: Mapping[str, object], folder: str, templates: Path | None = None
+) -> tuple[str, dict[str, str]]:
+    """Return an overview of what `screening.ledger.history` returns, and a page for each of its series.
+
+    `folder`: where these lie as seen from the overview; each is called SERIES.html.
+    """
+    whole = history_in(told)
+    pages = {
+        one.series: _render(
+            replace(whole, series=[one], runs=[run for run in whole.runs if run.series == one.series]),
+            templates,
+        )
+        for one in whole.series
+    }
+    links = {one.series: quote(f"{folder}/{one.series}.html") for one in whole.series}
+    return _render(whole, templates, links), {f"{series}.html": page for series, page in pages.items()}
+
+
 def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
-    found = history_in(told)
+    return _render(history_in(told), templates)
+
+
+def _render(found: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:
+    """The page; with `links` to the series' own pages, an overview without their nights."""
     trail = found.audit
+    questions = [_question(one, found.runs, n, links) for n, one in enumerate(found.series)]
     return draw(
         "history.html.j2",
         {
             "banner": {"title": "Run history", "kind": "from the ledger", "date": ""},
             "history": found,
-            "questions": [_question(one, found.runs, n) for n, one in enumerate(found.series)],
+            "questions": questions,
             "models": model_changes(found),
         },
         templates=templates,
@@ -74,6 +100,8 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
         chosen = (
             f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
         )
+    if series.verdicts.disputed:
+        chosen += f"; on {shown.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
     if flagged.judged:
         nights = f"{shown.plural(flagged.flagged, 'flag')} of {shown.plural(flagged.nights, 'night')}"
         patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"
@@ -155,9 +183,12 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
     return ["no night was beyond the control limits of workload, yield and data quality"] if known else []
 
 
-def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dict[str, object]:
+def _question(
+    series: SeriesFacts, runs: Sequence[NightRun], number: int, links: Mapping[str, str] | None
+) -> dict[str, object]:
     mine = [run for run in runs if run.series == series.series]
     used = [run for run in mine if run.in_force]
+    drawn = len(used) > 1 and not links
     values = ", ".join(map(shown.name, series.question.positive))
     label = f"{shown.name(series.question.label)}{' = ' + values if values else ''}"
     return {
@@ -167,9 +198,10 @@ def _question(series: SeriesFacts, runs: Sequence[NightRun], number: int) -> dic
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(used),
-        "charts": charts(series, used, number) if len(used) > 1 else [],
-        "control": [(chart, _controlled(chart, used, number)) for chart in series.control if len(used) > 1],
-        "runs": mine[::-1],
+        "charts": charts(series, used, number) if drawn else [],
+        "control": [(chart, _controlled(chart, used, number)) for chart in series.control if drawn],
+        "runs": [] if links else mine[::-1],
+        "page": links and links[series.series],
     }
 
 

@@ -190,7 +190,7 @@ VERDICTS = (
     ("unsure", "unsure"),
     ("known", "already known"),
 )
-SAID = dict(VERDICTS)
+SAID = dict(VERDICTS) | {"disputed": "disputed by two reviewers"}
 
 
 def form(run: RunDocument) -> dict[str, object] | None:

@@ -14,8 +14,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.documents.series import shown_series
 from screening.documents.shape import plain
-from screening.ledger import Known, NightCases, Recorded
-from screening.ledger.case_states import series_by
+from screening.ledger import Known, NightCases, Recorded, series_by
 from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
@@ -34,12 +33,7 @@ def night_of(
 ) -> NightCases:
     """What the run brings to the ledger."""
     contract = model.contract
-    counts, recognisable = run.counts, bool(contract.id or contract.group)
-
-    def decided(states: Mapping[str, Any], quiet: int) -> list[Reason]:
-        known = replace(run, counts=replace(counts, **states))
-        return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
-
+    counts = run.counts
     return NightCases(
         key=key,
         question=_question(model),
@@ -64,10 +58,19 @@ def night_of(
         },
         known_days=contract.known_days,
         draw=contract.review_sample,
-        attention=decided,
         named=series,
         shadow=shadow,
     )
+
+
+def attention_of(model: Model, run: RunDocument, states: Mapping[str, Any], quiet: int) -> list[Reason]:
+    """Why a night wants attention, once the ledger has counted its cases by state.
+
+    `quiet`: nights in an unbroken row without a case.
+    """
+    recognisable = bool(model.contract.id or model.contract.group)
+    known = replace(run, counts=replace(run.counts, **states))
+    return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
 
 
 def _missing(run: RunDocument) -> dict[str, int]:
@@ -121,6 +124,7 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
         cases=[known(case) for case in run.cases],
         groups=None if run.groups is None else [known_group(group) for group in run.groups],
         attention=found.attention,
+        since=found.since,
         ledger=LedgerFacts(
             key=night.key,
             revision=found.revision,
@@ -128,6 +132,7 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
             head=found.head.digest,
             series=shown_series(night.series),
             shadow=night.shadow,
+            chain=found.chain,
         ),
     )
 

@@ -7,13 +7,14 @@ itself what is left to do: an attempt that was killed is ended by the next.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import html
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,18 +25,20 @@ import pyarrow.parquet as pq
 
 from screening.cohort.ids import kept_lot
 from screening.documents.drift import without_unit
-from screening.documents.tables import table, word
+from screening.documents.stored import run_in
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger import Ledger
-from screening.ledger.erasing import Whom, erase, record_sealed
+from screening.ledger.erasing import Whom, erase
+from screening.ledger.model_registry import record_sealed
+from screening.ledger.register import Artefact, hand_out, runs_naming, standing
 from screening.page import render_model, render_run
 from screening.scoring.flagged import write_flagged
 from screening.storage.finished import waiting_in
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
 from screening.storage.publishing import hold, publish, sweep, write_whole
-from screening.storage.serialization import as_stored, read_document, written
+from screening.storage.serialization import read_document, written
 from screening.training.revising import without_patient
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class Report:
     comparisons: list[Path] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)
     pages: list[Path] = field(default_factory=list)
+    removed: list[Path] = field(default_factory=list)  # Pages of one case, exports, copies: made again.
     # What a killed command would have gone on from, removed: rows without names, so nobody's can be told.
     pieces: list[Path] = field(default_factory=list)
     # Models that hold a copy of the patient's row, and the day after which each scores no more.
@@ -80,7 +84,9 @@ class Report:
         return {"ledger": self.ledger} | lists | {"retrain": self.retrain, "left": self.left}
 
 
-PATIENTS = ("runs", "comparisons", "models", "pages")
+PATIENTS = ("runs", "comparisons", "models", "pages", "removed")
+HANDED_OUT = ("case", "export", "copy")
+"""Of the register, what a command makes again and erasing removes."""
 PLACES = (*PATIENTS, "pieces")
 
 
@@ -101,23 +107,81 @@ class Erasure:
 
         `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
         """
-        report = Report()
+        report, whom = Report(), self.whom
+        with self.ledger.reading() as connection:
+            listed = [one for one in standing(connection) if whom.of_night(one.night, one.series)]
+            keys = (
+                runs_naming(connection, whom.name) if whom.name is not None else {one.key for one in listed}
+            )
         for root in (self.places.models, self.places.runs):
             self._half_done(report, root)
-        if self.whom.name is not None:
-            self._each(report, self.places.models, "model", self._model)
-            self._each(report, self.places.runs, "comparison", self._comparison)
-        self._each(report, self.places.runs, "run", self._run)
-        report.ledger = vars(erase(self.ledger, action, {"reason": reason}, self.whom, dry_run=self.dry_run))
-        report.left += self._pages_left()
+        # Before the runs that say whose files these are.
+        for one in listed:
+            if one.what in HANDED_OUT and one.state == "as written" and self._names(one, keys):
+                with _noted(report, one.place):
+                    self._remove(report, one)
+        if whom.name is not None:
+            self._each(report, self.places.models, "model", self._model, listed)
+            self._each(report, self.places.runs, "comparison", self._comparison, listed)
+        self._each(report, self.places.runs, "run", partial(self._run, listed=listed), listed)
+        report.left += self._left(keys) + self._pages_left()
+        report.ledger = vars(erase(self.ledger, action, reason, whom, dry_run=self.dry_run))
         return report
 
     def _each(
-        self, report: Report, root: Path | None, kind: str, step: Callable[[Report, Path], None]
+        self,
+        report: Report,
+        root: Path | None,
+        kind: str,
+        step: Callable[[Report, Path], None],
+        listed: Sequence[Artefact],
     ) -> None:
-        for folder in _directories(root, kind) if root is not None else ():
+        """Take a step in every directory of a kind: below the root, and where the register has one."""
+        folders = [*_directories(root, kind)] if root is not None else []
+        known = {folder.resolve() for folder in folders}
+        places = dict.fromkeys(one.place for one in listed if one.what == kind)
+        folders += [at for at in places if at not in known and (at / f"{kind}.json").exists()]
+        for folder in folders:
             with _noted(report, folder):
                 step(report, folder)
+
+    def _names(self, one: Artefact, keys: Collection[str | None]) -> bool:
+        """Whether a file that shows a run, or a case of it, names one of those meant."""
+        if one.what == "case" and self.whom.name is not None:
+            return one.patient == self.whom.name or self._reads(one.place)
+        return one.key in keys or (one.what == "page" and self._reads(one.place))
+
+    def _reads(self, page: Path) -> bool:
+        """Whether the patient's id stands in a page."""
+        name = re.escape(html.escape(str(self.whom.name)))
+        return bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
+
+    def _remove(self, report: Report, one: Artefact) -> None:
+        """Remove a file that is made again by a command: a page of one case, an export, a copy."""
+        report.removed.append(one.place)
+        if not self.dry_run:
+            if one.place.is_dir():
+                shutil.rmtree(one.place)
+            else:
+                one.place.unlink()
+            hand_out(self.ledger, replace(one, sha256=None))
+
+    def _left(self, keys: Collection[str | None]) -> list[str]:
+        """What the register lists and this could not erase; what is gone is entered as that."""
+        if self.dry_run:
+            return []
+        with self.ledger.reading() as connection:
+            listed = [one for one in standing(connection) if self.whom.of_night(one.night, one.series)]
+        left = []
+        for one in listed:
+            state = one.state
+            if state == "missing":
+                hand_out(self.ledger, replace(one, sha256=None))
+            elif state == "unreachable" and (one.key in keys or one.key is None):
+                left.append(f"{one.place}: it cannot be reached; run this again once it can")
+            elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, keys):
+                left.append(f"{one.place}: it is not as it was written, so it was left; remove it")
+        return left
 
     def _half_done(self, report: Report, root: Path | None) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
@@ -159,33 +223,40 @@ class Erasure:
             if after.facts.retrain_by:
                 report.retrain[str(folder)] = after.facts.retrain_by
 
-    def _run(self, report: Report, folder: Path) -> None:
+    def _run(self, report: Report, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
-        with as_stored(folder / "run.json"):
-            night = word(document, "date")
-            known = table(document, "ledger") if document.get("ledger") else {}
-            series = None if known.get("series") is None else word(known, "series")
-        if not self.whom.of_night(night, series):
+        run = run_in(document)
+        night, known = run.date, run.ledger
+        if not self.whom.of_night(night, known.series if known else None):
             return
         if not names_in(folder, document, name):
             return
         report.runs.append(folder)
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        copies = self._copies(drawn, night)
+        mine = [one for one in listed if known is not None and one.key == known.key]
+        copies = self._copies(drawn, night, mine)
         report.pages += copies
         if self.dry_run:
             return
         with publish(folder, "run") as new:
             fewer = rewrite(folder, new, document, name)
+            page = b""
             if drawn is not None:
                 page = render_run(fewer, self.templates).encode()
                 (new / "report.html").write_bytes(page)
-                # Before the run they are found by is another one.
-                for copy in copies:
-                    status = copy.stat()
-                    group = status.st_gid if status.st_gid != os.getegid() else None
-                    write_whole(copy, page, status.st_mode & 0o777, group)
+            # By its time the newest head is found, and this is none.
+            written_at = (folder / "run.json").stat().st_mtime_ns
+            os.utime(new / "run.json", ns=(written_at, written_at))
+            here = {one.place: one for one in mine}
+            now = {folder.resolve(): digest_of(new / "run.json")}
+            now |= {copy.resolve(): hashlib.sha256(page).hexdigest() for copy in copies}
+            hand_out(self.ledger, *(replace(here[at], sha256=now[at]) for at in now if at in here))
+            # Before the run they are found by is another one.
+            for copy in copies:
+                status = copy.stat()
+                group = status.st_gid if status.st_gid != os.getegid() else None
+                write_whole(copy, page, status.st_mode & 0o777, group)
 
     def _comparison(self, report: Report, folder: Path) -> None:
         scores = folder / "scores.parquet"
@@ -200,21 +271,22 @@ class Erasure:
                     (new / path.name).write_bytes(path.read_bytes())
             rewrite_scores(scores, new / scores.name, self.whom.name)
 
-    def _copies(self, page: bytes | None, night: str) -> list[Path]:
-        """Copies for readers of a run's page."""
-        if self.places.pages is None or page is None:
+    def _copies(self, page: bytes | None, night: str, mine: Sequence[Artefact]) -> list[Path]:
+        """Copies for readers of a run's page: those of the register, and what else lies among the pages."""
+        if page is None:
             return []
-        found = [self.places.pages / f"{night}.html", self.places.pages / "latest.html"]
-        return [path for path in found if path.is_file() and path.read_bytes() == page]
+        found = [one.place for one in mine if one.what == "page" and one.state == "as written"]
+        if self.places.pages is not None:
+            names = (f"{night}.html", "latest.html")
+            found += [path for name in names for path in sorted(self.places.pages.rglob(name))]
+        alike = {path.resolve(): path for path in found if path.is_file() and path.read_bytes() == page}
+        return [*alike.values()]
 
     def _pages_left(self) -> list[str]:
         """Copies that no run directory accounts for and that still name the patient."""
         if self.places.pages is None or self.whom.name is None or self.dry_run:
             return []
-        name = re.escape(html.escape(self.whom.name))
-        word = re.compile(rf"(?<!\w){name}(?!\w)".encode())
-        copies = sorted(self.places.pages.glob("*.html"))
-        left = [path for path in copies if word.search(path.read_bytes())]
+        left = [path for path in sorted(self.places.pages.rglob("*.html")) if self._reads(path)]
         return [f"{path}: no run directory is the origin of this page; remove it" for path in left]
 
 

@@ -11,18 +11,17 @@ from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
-from screening.scoring.rows import DISPLAY, HISTORY
+from screening.scoring.rows import DISPLAY, HISTORY, Rows
 from screening.storage.model import CHANCES
 from screening.storage.serialization import as_stored, read_document
 
 # Rows in memory at a time: for more of them the table is gone through again.
-PIECE_ROWS = 1 << 19
+PIECE_ROWS = 400_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -38,21 +37,24 @@ def flagged_rows(scores: Path) -> Iterator[pa.Table]:
     """The flagged rows by rank, some at a time.
 
     Columns: `COLUMNS`, the chances where they are earned, what the ledger knew, and what the contract wants
-    shown, by its own names.
+    shown, by its own name unless one of these is called so.
     """
-    with pq.ParquetFile(scores) as table:
-        names = table.schema_arrow.names
-        ranks = (pc.max(batch["rank"]).as_py() for batch in table.iter_batches(columns=["rank"]))
-        last = max((rank for rank in ranks if rank is not None), default=0)
-    wanted = [name for name in (*COLUMNS, *CHANCES, *HISTORY) if name in names]
-    wanted += [name for name in names if name.startswith(DISPLAY)]
+    table = Rows(scores)
+    names = table.schema.names
+    last = max((pc.max(batch["rank"]).as_py() or 0 for batch in table.batches(["rank"])), default=0)
+    ours = (*COLUMNS, *CHANCES, *HISTORY)
+    shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
+    wanted = [*(name for name in ours if name in names), *shown]
     rank = pc.field("rank")
     for start in range(0, max(last, 1), PIECE_ROWS):
         mine = (rank > start) & (rank <= start + PIECE_ROWS)
-        rows = pq.read_table(scores, columns=wanted, filters=mine, use_threads=False).sort_by("rank")
+        parts = [pa.Table.from_batches([batch]).filter(mine) for batch in table.batches(wanted)]
+        rows = pa.concat_tables(parts or [table.schema.empty_table().select(wanted)]).sort_by("rank")
         if "group" not in wanted:
             rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
-        yield rows.rename_columns([name.removeprefix(DISPLAY) for name in rows.column_names])
+        yield rows.rename_columns(
+            [name if shown.get(name, name) in ours else shown[name] for name in rows.column_names]
+        )
 
 
 def write_flagged(path: Path, scores: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,9 +18,8 @@ from screening.cohort.normalising import KnownScales
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.parallel import Cluster, in_parallel
-from screening.sources.csv_files import CsvForm, csv_blocks, line_places
-from screening.sources.parquet_rows import parquet_tables
-from screening.sources.readers import Block, DerivedPart, Part, Source, wanted_of, whole_block
+from screening.sources.csv_files import CsvForm, line_places
+from screening.sources.readers import Batches, DerivedPart, Part, Source
 from screening.sources.source_files import SourceFile
 from screening.storage import finished
 from screening.storage.loading import load_model
@@ -46,27 +45,15 @@ class Piece(DerivedPart):
         super().__init__(part)
         self.first, self.n_rows, self.span = first, n_rows, span
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order; where `first` is whole batches, in the blocks that the whole part has."""
-        if self.n_rows is None:
-            yield from self.part.blocks(columns, batch_rows)
-            self.rows = self.part.rows
-            return
         part = self.part
+        if self.n_rows is None:
+            yield from part.batches(wanted, batch_rows)
+            return
         assert isinstance(part, SourceFile), "only files are cut"
-        part.refuse_changed()
-        wanted = wanted_of(part.header, columns)
-        if part.kind == "Parquet":
-            at = self.first + 1
-            for table in parquet_tables(part.path, part.name, wanted, batch_rows, self.first, self.n_rows):
-                cells = {name: table[name].combine_chunks() for name in wanted}
-                yield whole_block(cells, table.num_rows, at)
-                at += table.num_rows
-        elif isinstance(part.form, CsvForm):
-            for block in csv_blocks(part.path, part.name, part.form, wanted, batch_rows, self.span):
-                yield replace(block, first_row=self.first + block.first_row)
-        part.refuse_changed()
-        self.rows = self.n_rows
+        some = {"span": self.span} if self.span else {"rows": (self.first, self.n_rows)}
+        yield from part.batches(wanted, batch_rows, **some)
 
 
 def pieces_of(part: Part, rows: int) -> list[Piece]:

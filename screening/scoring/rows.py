@@ -22,7 +22,7 @@ from screening.contract.contract import Contract
 from screening.ledger import Known
 from screening.storage.model import Model, ScoreColumns, Scored
 
-READ_ROWS = 1 << 17
+READ_ROWS = 1 << 14
 # Before the name of a column that the contract wants shown: it may be called as one of ours.
 DISPLAY = "display_"
 # What the ledger knows of a flagged row's case.
@@ -86,16 +86,24 @@ class Rows:
         return pq.read_schema(self.path)
 
     @cached_property
+    def flagged(self) -> np.ndarray:
+        """Places of the flagged rows in the table, ascending."""
+        masks = (batch["flagged"].to_numpy(zero_copy_only=False) for batch in self.batches(["flagged"]))
+        return np.flatnonzero(np.concatenate([np.zeros(0, bool), *masks])).astype(np.uint32)
+
+    @cached_property
     def ranking(self) -> np.ndarray:
-        """Places of the flagged rows in the table: by falling score, equal ones in the order of the table."""
-        places, falling, start = [np.zeros(0, np.int64)], [np.zeros(0)], 0
+        """The flagged rows by falling score, equal ones in the order of the table: numbers in `flagged`."""
+        falling, start = np.empty(len(self.flagged)), 0
         for batch in self.batches(["score", "flagged"]):
-            mine = np.flatnonzero(batch["flagged"].to_numpy(zero_copy_only=False))
-            places.append(start + mine)
-            falling.append(-batch["score"].to_numpy()[mine])
-            start += batch.num_rows
-        order = np.argsort(np.concatenate(falling), kind="stable")
-        return np.concatenate(places)[order]
+            scores = batch["score"].filter(batch["flagged"]).to_numpy()
+            falling[start : start + len(scores)] = -scores
+            start += len(scores)
+        return np.argsort(falling, kind="stable").astype(np.uint32)
+
+    def listed(self, first: int, last: int | None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The flagged rows from one place in the ranking, 0 being the first, up to another."""
+        return self.taken(self.flagged[self.ranking[first:last]].astype(np.int64), columns)
 
     def taken(self, places: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at some places, in the order of the places."""
@@ -123,7 +131,8 @@ def write_scores(
     added = {"rank": pa.int64()} | (HISTORY if known is not None else {})
     schema = pa.schema([*kept, *pa.schema(added)])
     # Of the flagged rows as they stand in the table.
-    ranks, n_ranked = 1 + np.argsort(rows.ranking), 0
+    ranks, n_ranked = np.empty(len(rows.ranking), np.uint32), 0
+    ranks[rows.ranking] = np.arange(1, 1 + len(ranks), dtype=np.uint32)
     with pq.ParquetWriter(path, schema, use_dictionary=_few(schema)) as table:
         for batch in rows.batches([field.name for field in kept]):
             flagged = batch["flagged"].to_numpy(zero_copy_only=False)

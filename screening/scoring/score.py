@@ -20,11 +20,11 @@ from screening.documents.tables import table, word
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Ledger, publish_night, record_night, since_last
+from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.case_history import night_of, remembered, waiting
+from screening.scoring.case_history import attention_of, night_of, remembered, waiting
 from screening.scoring.flagged import write_flagged
 from screening.scoring.fragments import decided_by
 from screening.scoring.rows import RowColumns, Rows, write_scores
@@ -34,6 +34,7 @@ from screening.storage.publishing import publish
 from screening.storage.serialization import canonical, read_document, written
 
 BATCH_ROWS = 16_384
+EARLIEST = 1900
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,10 +167,14 @@ def score(
     model.refuse_overdue()
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
+    if ledger is not None:
+        heads.refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
+        # Closed last: the night stands in the ledger if and only if its directory came to stand.
+        ExitStack() as book,
         publish(out, "run") as folder,
         ExitStack() as stack,
     ):
@@ -193,8 +198,10 @@ def score(
             write_scores(rows, folder / "scores.parquet")
         else:
             brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
-            recorded = record_night(ledger, brought, force=force)
-            run = replace(remembered(run, brought, recorded), since=since_last(ledger, brought))
+            reserve(ledger, brought)
+            tonight = book.enter_context(entering(ledger, brought, force=force))
+            recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
+            run = remembered(run, brought, recorded)
             write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))
         rows.path.unlink()
         if not shadow:
@@ -211,9 +218,11 @@ def score(
             page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
-    if ledger is not None:
-        # Killed before this line, the night is recorded but not in force, and the next attempt finds it.
-        publish_night(ledger, key, recorded.revision)
+        if ledger is not None:
+            places = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
+            if model.directory is not None:
+                places.append(Artefact("model", model.directory.resolve(), model.digest))
+            tonight.hand_out(*places)
     return Run(Path(out), document)
 
 
@@ -223,6 +232,8 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
         night = datetime.date.fromisoformat(date) if date else datetime.date.today()
     except ValueError:
         raise UsageError(f"--date {date}: write the night as YYYY-MM-DD") from None
+    if night.year < EARLIEST:
+        raise UsageError(f"--date {date}: no night is so old; write it as YYYY-MM-DD")
     # It is the 2nd somewhere while it is the 1st here: a day's grace for clocks in other zones.
     if night > datetime.date.today() + datetime.timedelta(days=1) and not allow_future:
         raise UsageError(f"--date {date} lies in the future; is the clock right? Else give --allow-future")

@@ -126,7 +126,7 @@ class Summary:
     def flagged_cases(self) -> tuple[str, ...]:
         """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
         if self.groups is None:
-            return tuple(self.rows.taken(self.rows.ranking, ["id"])["id"].to_pylist())
+            return tuple(self.rows.listed(0, None, ["id"])["id"].to_pylist())
         hit = [row for row in self.groups.to_pylist() if row["flagged"]]
         return tuple(row["group"] for row in sorted(hit, key=lambda row: (-row["top"], row["group"])))
 
@@ -213,7 +213,7 @@ class Summary:
             read=n_scored + sum(refused.values()),
             scored=n_scored,
             refused=sum(refused.values()),
-            flagged=len(self.rows.ranking),
+            flagged=len(self.rows.flagged),
             flagged_by_class=dict(zip(names, by_class.tolist(), strict=True)),
         )
         scores_of = {
@@ -242,7 +242,7 @@ class Summary:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         explained = self.kept.cases.explained(self.model)
         shown = VOXELS_SHOWN if self.model.contract.coordinates else CASES_SHOWN
-        further = self.rows.taken(self.rows.ranking[len(explained) : shown])
+        further = self.rows.listed(len(explained), shown)
         cases = [*explained, *cases_of(self.model, further)]
         return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
 

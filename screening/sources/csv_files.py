@@ -26,7 +26,7 @@ from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError, ScreenError, of_system
 from screening.sources.number_formats import NUMBER, decimal_marks
-from screening.sources.readers import Block
+from screening.sources.readers import Batches
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -107,10 +107,10 @@ def csv_form(path: Path) -> CsvForm:
     return replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
-def csv_blocks(
+def csv_batches(
     path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int,
     span: tuple[int, int] | None = None,
-) -> Iterator[Block]:  # fmt: skip
+) -> Batches:  # fmt: skip
     """Yield the rows in order; cells are text, blank lines no rows.
 
     Of a plain file those alone that lie in a `span` of bytes, where one is given.
@@ -118,16 +118,15 @@ def csv_blocks(
     Raises CohortError: a row cannot be read; those before it were given.
     """
     at = {column: str(place) for place, column in enumerate(form.header)}
-    places = {column: at[column] for column in wanted}
+    places = [at[column] for column in wanted]
     first, broken = 1, form.broken
     try:
         with _opened_rows(path, form, span) as stream:
-            for table in in_batches(_tables(stream, form, list(places.values())), batch_rows):
+            for table in in_batches(_tables(stream, form, places), batch_rows):
                 table = table.slice(0, broken[0] - first) if broken else table
                 if table.num_rows:
-                    cells = {column: table[place].combine_chunks() for column, place in places.items()}
-                    masks = (table[mask].to_numpy() for mask in ("ragged", "repeated"))
-                    yield Block(cells, table.num_rows, first, *masks)
+                    names = [*places, "ragged", "repeated"]
+                    yield pa.record_batch([table[name].combine_chunks() for name in names], names)
                     first += table.num_rows
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.

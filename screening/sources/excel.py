@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.sources.number_formats import decimal_marks
-from screening.sources.readers import Block
+from screening.sources.readers import Batches
 
 SAMPLE_ROWS = 2000
 # What a workbook may unfold to for each byte of it: a sheet of numbers takes 5 to 20.
@@ -69,20 +68,16 @@ def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
     return header, SheetForm(sheet, n_sheets, header, decimal, others)
 
 
-def blocks(path: Path, name: str, form: SheetForm, wanted: list[str], batch_rows: int) -> Iterator[Block]:
+def batches(path: Path, name: str, form: SheetForm, wanted: list[str], batch_rows: int) -> Batches:
     """Yield the rows as text, in order."""
-    places, first = {column: form.header.index(column) for column in wanted}, 1
+    places = [form.header.index(column) for column in wanted]
     _, _, rows = _sheet_of(path)
     next(rows, None)
     while block := [_fitted(cells, len(form.header)) for cells in islice(rows, batch_rows)]:
-        columns = {
-            name: pa.array([cells[place] for cells, _ in block], pa.string())
-            for name, place in places.items()
-        }
-        ragged = np.array([more for _, more in block])
-        repeated = np.array([cells == form.header for cells, _ in block])
-        yield Block(columns, len(block), first, ragged, repeated)
-        first += len(block)
+        columns = [pa.array([cells[place] for cells, _ in block], pa.string()) for place in places]
+        ragged = pa.array([more for _, more in block])
+        repeated = pa.array([cells == form.header for cells, _ in block])
+        yield pa.record_batch([*columns, ragged, repeated], [*wanted, "ragged", "repeated"])
 
 
 def _sheet_of(path: Path) -> tuple[str, int, Iterator[list[str]]]:

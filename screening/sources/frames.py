@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.sources.readers import Block, Part, Source, header_faults, wanted_of, whole_block
+from screening.sources.readers import Batches, Part, Source, header_faults
 
 # Older versions of pyarrow end the process on categories whose names are views.
 VIEWS_SINCE = 25
@@ -38,13 +37,9 @@ class TableInMemory(Part):
         self.bytes = table.nbytes
         self.sha256 = _digest(table)
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order."""
-        wanted = wanted_of(self.header, columns)
-        first = 1
-        for batch in self.table.select(wanted).to_batches(max_chunksize=batch_rows):
-            yield whole_block(dict(zip(wanted, batch.columns, strict=True)), batch.num_rows, first)
-            first += batch.num_rows
+        yield from self.table.select(wanted).to_batches(max_chunksize=batch_rows)
 
 
 def source_of(frame: Table) -> Source:
@@ -72,6 +67,8 @@ def _arrow(frame: Table) -> pa.Table:
             stream = pa.RecordBatchReader.from_stream(frame)
             _refuse_unreadable(stream.schema)
             return stream.read_all()
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError) as error:
         raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
     raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,7 @@ from screening.documents.voxels import Geometry
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.sources.nifti import SUFFIXES, Nifti, read_header
-from screening.sources.readers import (
-    Block,
-    Part,
-    Source,
-    header_faults,
-    refuse_many,
-    stamp_of,
-    wanted_of,
-    whole_block,
-)
+from screening.sources.readers import Batches, Part, Source, header_faults, refuse_many, stamp_of
 
 PATIENT = "patient_id"
 AXES = ("x", "y", "z")
@@ -85,13 +76,11 @@ class PatientImages(Part):
         if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the voxels of the mask, x running fastest.
 
-        Raises CohortError: a file is damaged, or was changed since it was opened; the mask is empty.
+        Raises CohortError: a file is damaged; the mask is empty.
         """
-        self.refuse_changed()
-        wanted = wanted_of(self.header, columns)
         inside = self._inside()
         # As the file has them: the last axis is the slowest.
         places = np.flatnonzero(inside.ravel(order="F"))
@@ -103,12 +92,11 @@ class PatientImages(Part):
         for name, axis in zip(AXES, np.unravel_index(places, inside.shape, order="F"), strict=True):
             cells[name] = pa.array(axis.astype(np.int32))
         self.refuse_changed()
-        self.rows = len(places)
         for start in range(0, len(places), batch_rows):
             n_rows = min(batch_rows, len(places) - start)
             part = {PATIENT: pa.array([self.patient] * n_rows)}
             part |= {name: column.slice(start, n_rows) for name, column in cells.items()}
-            yield whole_block({name: part[name] for name in wanted}, n_rows, start + 1)
+            yield pa.record_batch([part[name] for name in wanted], wanted)
 
     def _inside(self) -> np.ndarray:
         """Which voxels are rows, shape (x, y, z)."""

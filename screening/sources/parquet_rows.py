@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.errors import CohortError, of_system
+from screening.errors import CohortError
 from screening.files import refuse_other_bytes
 from screening.sources.columns import Columns
 from screening.sources.csv_files import in_batches
-from screening.sources.readers import Block, whole_block
+from screening.sources.readers import Batches
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
@@ -39,50 +39,37 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
     if not head.startswith(b"PAR1"):
         return None
     refuse_other_bytes(path)
-    try:
-        with parquet_file(path) as file:
-            return list(file.schema_arrow.names), None
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise of_system(error, path) from error
-        raise CohortError(f"{path.name}: the Parquet file is damaged or cut short; export it again") from None
+    with parquet_file(path) as file:
+        return list(file.schema_arrow.names), None
 
 
-def blocks(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Iterator[Block]:
-    """Yield the wanted columns of all rows, in order."""
-    first = 1
-    for batch in _parquet_batches(path, name, wanted, batch_rows):
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        yield whole_block(columns, batch.num_rows, first)
-        first += batch.num_rows
+def batches(
+    path: Path, name: str, form: None, wanted: list[str], batch_rows: int,
+    rows: tuple[int, int] | None = None,
+) -> Batches:  # fmt: skip
+    """Yield the wanted columns of all rows in order, or of `rows`: how many there are before, and of them.
 
-
-def parquet_tables(
-    path: Path, name: str, wanted: list[str], batch_rows: int, first: int, n_rows: int
-) -> Iterator[pa.Table]:
-    """So many rows of a Parquet file behind the `first` ones, in tables of `batch_rows`.
-
-    Only the row groups that hold them are read.
+    Of some rows only the row groups that hold them are read.
     """
     with parquet_file(path) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    ends = np.cumsum(sizes)
-    groups = [i for i, end in enumerate(ends) if end > first and end - sizes[i] < first + n_rows]
-    before = int(ends[groups[0]] - sizes[groups[0]])
+        ends = np.cumsum(sizes)
+        first, last = (rows[0], sum(rows)) if rows else (0, sum(sizes))
+        groups = [i for i, end in enumerate(ends) if end > first and end - sizes[i] < last]
+        at = int(ends[groups[0]] - sizes[groups[0]]) if groups else 0
+        read = file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False, row_groups=groups)
 
-    def mine() -> Iterator[pa.Table]:
-        at = before
-        for batch in _parquet_batches(path, name, wanted, batch_rows, groups, before):
-            start, stop = max(first - at, 0), min(first + n_rows - at, batch.num_rows)
-            at += batch.num_rows
-            if start < stop:
-                yield pa.Table.from_batches([batch.slice(start, stop - start)])
-            if at >= first + n_rows:
-                return
+        def inside() -> Iterator[pa.Table]:
+            before = at
+            for batch in read:
+                _refuse_other_texts(batch, name, before + 1)
+                start, stop = max(first - before, 0), min(last - before, batch.num_rows)
+                before += batch.num_rows
+                if start < stop:
+                    yield pa.Table.from_batches([batch.slice(start, stop - start)])
 
-    yield from in_batches(mine(), batch_rows)
+        for table in in_batches(inside(), batch_rows):
+            yield from table.select(wanted).combine_chunks().to_batches()
 
 
 def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
@@ -108,28 +95,6 @@ def _is_other(text: bytes | None) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def _parquet_batches(
-    path: Path, name: str, wanted: list[str], batch_rows: int, groups: list[int] | None = None, done: int = 0
-) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups, or all; `done` are those before them."""
-    try:
-        with parquet_file(path) as file:
-            if not wanted:
-                return
-            for batch in file.iter_batches(
-                batch_size=batch_rows, columns=wanted, use_threads=False, row_groups=groups
-            ):
-                _refuse_other_texts(batch, name, done + 1)
-                yield batch
-                done += batch.num_rows
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise of_system(error, path) from error
-        raise CohortError(f"{name}: the Parquet file is damaged behind row {done}; export it again") from None
 
 
 def small_table(columns: Columns) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ from screening.documents.voxels import Geometry
 from screening.errors import UsageError
 
 MOST_FILES = 10_000
+# Values in memory at a time, however wide the table.
+MOST_CELLS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,6 @@ class Block:
     first_row: int
     ragged: np.ndarray
     repeated_header: np.ndarray
-
-
-def whole_block(columns: Mapping[str, pa.Array], n_rows: int, first_row: int) -> Block:
-    """A block of what has no broken rows: its reader knows rows and columns by itself."""
-    none = np.zeros(n_rows, dtype=bool)
-    return Block(columns, n_rows, first_row, none, none)
-
-
-def wanted_of(header: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, each once; all that have a name where none are."""
-    return list(dict.fromkeys(filter(None, header) if columns is None else columns))
 
 
 class Form(Protocol):
@@ -52,18 +43,26 @@ class Form(Protocol):
         ...
 
 
+Batches = Iterator[pa.RecordBatch]
+"""Rows in order: the columns asked for, in their order.
+
+Where a format lets rows be broken two boolean columns stand behind them: rows with more or fewer cells
+than the header has names, and rows that are the header once more.
+"""
+
+
 @dataclass(frozen=True)
 class Reader:
     """How one kind of file is read; a new kind is a module with these two functions and a line in `READERS`.
 
     `opened` gives, of a path and its first bytes, the names of the columns and how texts are written (None
-    where values have types of their own); None where it is a file of another kind. `blocks` gives, of a path,
-    the name that errors call it, that form, the columns to read and the rows to read at a time, the rows in
-    order, in bounded memory. Both raise CohortError where the file is damaged.
+    where values have types of their own); None where it is a file of another kind. `batches` gives the rows
+    in bounded memory, of a path, the name that errors call it, that form, the columns to read and how many
+    rows to read at a time. What Arrow and the system raise is said by who calls them.
     """
 
     opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
-    blocks: Callable[[Path, str, Any, list[str], int], Iterator[Block]]
+    batches: Callable[..., Batches]
 
 
 class Part:
@@ -81,14 +80,39 @@ class Part:
     form: Form | None = None
     paths: Sequence[Path] = ()
     origin: Mapping[str, str] = {}
+    first = 0  # rows of the table before those of this part
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
         return self.form.others.get(column, self.form.decimal) if self.form else "."
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
-        """Yield the rows in order, all columns or some; memory is bounded by `batch_rows`."""
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order, in batches of any size."""
         raise NotImplementedError
+
+    def refuse_changed(self) -> None:
+        """CohortError where the part is no longer what it was when it was opened."""
+
+    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+        """Yield the rows in order, those columns or all that have a name; memory is bounded by `batch_rows`.
+
+        Raises CohortError: the part is damaged, or was changed since it was opened.
+        """
+        self.refuse_changed()
+        wanted = list(dict.fromkeys(filter(None, self.header) if columns is None else columns))
+        # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
+        batch_rows = min(batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1)
+        first = self.first + 1
+        for batch in self.batches(wanted, batch_rows):
+            for start in range(0, batch.num_rows, batch_rows):
+                part = batch.slice(start, batch_rows)
+                none = np.zeros(part.num_rows, dtype=bool)
+                masks = [mask.to_numpy(zero_copy_only=False) for mask in part.columns[len(wanted) :]]
+                cells = dict(zip(wanted, part.columns, strict=False))
+                yield Block(cells, part.num_rows, first, *(masks or (none, none)))
+                first += part.num_rows
+        self.refuse_changed()
+        self.rows = first - 1 - self.first
 
 
 class DerivedPart(Part):
@@ -98,6 +122,10 @@ class DerivedPart(Part):
         self.part = part
         self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
         self.header, self.form, self.paths, self.origin = part.header, part.form, part.paths, part.origin
+
+    def refuse_changed(self) -> None:
+        """As the part it is made of does."""
+        self.part.refuse_changed()
 
 
 @dataclass

@@ -6,15 +6,19 @@ import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
+
+import pyarrow as pa
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.sources import arrow_files, csv_files, excel, parquet_rows
 from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.readers import (
-    Block,
+    Batches,
     Form,
     Part,
     Reader,
@@ -22,17 +26,16 @@ from screening.sources.readers import (
     header_faults,
     refuse_many,
     stamp_of,
-    wanted_of,
 )
 from screening.spelling import first_of
 
 # Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
 # other knows.
 READERS = {
-    "Excel": Reader(excel.opened, excel.blocks),
-    "Parquet": Reader(parquet_rows.opened, parquet_rows.blocks),
-    "Arrow": Reader(arrow_files.opened, arrow_files.blocks),
-    "CSV": Reader(csv_files.opened, csv_files.csv_blocks),
+    "Excel": Reader(excel.opened, excel.batches),
+    "Parquet": Reader(parquet_rows.opened, parquet_rows.batches),
+    "Arrow": Reader(arrow_files.opened, arrow_files.batches),
+    "CSV": Reader(csv_files.opened, csv_files.csv_batches),
 }
 SUFFIXES = (
     ".csv",
@@ -84,19 +87,19 @@ class SourceFile(Part):
         if stamp_of(self.path) != self.stamp:
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
-        """Yield the file's rows in order; memory is bounded by `batch_rows`.
+    def batches(self, wanted: list[str], batch_rows: int, **some: tuple[int, int]) -> Batches:
+        """Yield the file's rows in order, or those of `some` of it, as its reader takes them.
 
-        Raises CohortError: the file is damaged, or was changed since it was opened.
+        Raises CohortError: the file is damaged.
         """
-        self.refuse_changed()
-        wanted = wanted_of(self.header, columns)
-        rows = 0
-        for block in READERS[self.kind].blocks(self.path, self.name, self.form, wanted, batch_rows):
-            rows += block.n_rows
-            yield block
-        self.refuse_changed()
-        self.rows = rows
+        done = 0
+        reader = READERS[self.kind]
+        with _damage_named(
+            self.path, lambda: f"{self.name}: the {self.kind} file is damaged behind row {done}"
+        ):
+            for batch in reader.batches(self.path, self.name, self.form, wanted, batch_rows, **some):
+                yield batch
+                done += batch.num_rows
 
 
 def open_source(source: str | Path) -> Source:
@@ -204,6 +207,19 @@ def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], l
     return [*tables], notes
 
 
+@contextmanager
+def _damage_named(path: Path, words: Callable[[], str]) -> Iterator[None]:
+    """Say what Arrow or the system raise while a file is read; that memory has ended is no fault of it."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise of_system(error, path) from error
+        raise CohortError(f"{words()}; export it again") from None
+
+
 def _opened(path: Path) -> SourceFile:
     stamp = stamp_of(path)
     try:
@@ -218,7 +234,9 @@ def _opened(path: Path) -> SourceFile:
     for kind, reader in READERS.items():
         if kind == "CSV":
             _refuse_strangers(path, head)
-        if found := reader.opened(path, head):
+        with _damage_named(path, partial("{}: the {} file is damaged or cut short".format, path.name, kind)):
+            found = reader.opened(path, head)
+        if found:
             break
     assert found is not None, "CSV is what no other reader knows"
     header, form = found

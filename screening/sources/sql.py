@@ -11,8 +11,11 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
+import os
 import sqlite3
+import tempfile
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +30,7 @@ from screening.sources import duckdb_rows
 from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.database import Database, described, read_url, safe_words
 from screening.sources.duckdb_rows import Answer, block_rows
-from screening.sources.private_file import PrivateFile
-from screening.sources.readers import Block, Part, Source, header_faults, wanted_of, whole_block
+from screening.sources.readers import Batches, Part, Source, header_faults
 
 MOST_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
@@ -78,6 +80,29 @@ def database_errors() -> tuple[type[Exception], ...]:
     return (sa.exc.SQLAlchemyError, *duckdb_rows.errors())
 
 
+class PrivateFile:
+    """Keeps batches of rows in a file under `TMPDIR` that nobody else can open; `bytes` is its size."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self.bytes = 0
+
+    def put(self, rows: pa.RecordBatch) -> int:
+        """Put rows away; returns the place that `get` has them from."""
+        place = self._file.seek(0, os.SEEK_END)
+        with pa.ipc.new_stream(self._file, rows.schema) as stream:
+            stream.write_batch(rows)
+        self.bytes = self._file.tell()
+        return place
+
+    def get(self, place: int) -> pa.RecordBatch:
+        """The rows that were put there."""
+        self._file.seek(place)
+        with pa.ipc.open_stream(self._file) as stream:
+            return stream.read_next_batch()
+
+
 class KeptAnswer(Part):
     """The answer of a database, read like a file; `sha256` is that of its values, in their order.
 
@@ -102,18 +127,11 @@ class KeptAnswer(Part):
             n_rows += block.num_rows
         self.rows, self.bytes, self.sha256 = n_rows, self._file.bytes, digest.hexdigest()
 
-    def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order."""
-        wanted = wanted_of(self.header, columns)
         places = [self.header.index(name) for name in wanted]
-        first = 1
         for stored in self._places:
-            block = self._file.get(stored)
-            for offset in range(0, block.num_rows, batch_rows):
-                part = block.slice(offset, batch_rows)
-                cells = {name: part.column(place) for name, place in zip(wanted, places, strict=True)}
-                yield whole_block(cells, part.num_rows, first)
-                first += part.num_rows
+            yield self._file.get(stored).select(places)
 
 
 def _fold(digest: hashlib._Hash, block: pa.RecordBatch) -> None:

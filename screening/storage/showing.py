@@ -54,23 +54,31 @@ class PageFolder:
 
     def show(self, page: bytes, night: str) -> Path:
         """Have the page of a night there, and as `latest.html` unless a later night is there already."""
-        mine = self.of(night)
-        names = [path.name for path in self.directory.iterdir()]
-        for begun in filter(None, map(BEGUN.fullmatch, names)):
+        for begun in filter(None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())):
             with suppress(Locked), hold(self.directory / begun[1]):
                 pass  # what a killed run began is removed by whoever can have its lock
-        self._put(mine, page)
-        if all(name <= mine.name for name in names if DATED.fullmatch(name)):
-            self._put(self.directory / LATEST, page)
-        return mine
+        places = self.places(night)
+        for place in places:
+            if not self._has(place, page):
+                write_whole(place, page, self.readers.mode, self.readers.group)
+        return places[0]
 
-    def _put(self, path: Path, page: bytes) -> None:
+    def lacking(self, page: bytes, night: str) -> list[Path]:
+        """Places of a night's page where something else lies, or nothing."""
+        return [place for place in self.places(night) if not self._has(place, page)]
+
+    def places(self, night: str) -> list[Path]:
+        """Where the page of a night is to lie: under its date, and as the latest where none is later."""
+        mine = self.of(night)
+        nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
+        return [mine, self.directory / LATEST] if all(name <= mine.name for name in nights) else [mine]
+
+    def _has(self, path: Path, page: bytes) -> bool:
+        """Whether a page lies there as its readers are to have it; a link is removed."""
         if path.is_symlink():
             path.unlink()
         as_it_is = path.is_file() and stat.S_IMODE(path.stat().st_mode) == self.readers.mode
-        if as_it_is and path.read_bytes() == page:
-            return
-        write_whole(path, page, self.readers.mode, self.readers.group)
+        return as_it_is and path.read_bytes() == page
 
     def of(self, night: str) -> Path:
         """Where the page of a night lies, or would."""

@@ -26,6 +26,7 @@ from screening.validation.held_out import Progress
 from screening.validation.search import Parameters
 
 UNSURE = "the reviewer was unsure"
+DISPUTED = "two reviewers contradict each other"
 KNOWN = "had the condition already when it was judged"
 NO_DIGEST = "the night is from before the ledger kept digests of tables"
 NO_TABLE = "the night's table is not there or cannot be read"
@@ -160,7 +161,9 @@ def sentences(facts: TrainedOn) -> list[str]:
 
 
 def _unusable(word: LastWord, left_out: Counter[str]) -> bool:
-    reason = {"unsure": UNSURE, "known": KNOWN}.get(word.verdict) or ("" if word.table else NO_DIGEST)
+    reason = {"unsure": UNSURE, "disputed": DISPUTED, "known": KNOWN}.get(word.verdict) or (
+        "" if word.table else NO_DIGEST
+    )
     left_out.update([reason] if reason else [])
     return bool(reason)
 

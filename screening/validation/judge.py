@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.figures import OperatingPoint, Share
+from screening.documents.figures import OperatingPoint, Ranking, Share
 from screening.documents.model import BlendMember, MemberAlone
 from screening.documents.validation import (
     Beside,
@@ -122,7 +122,6 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
     for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
-        rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=validation.n_settings)
         curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
         tables[name] = points_of(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
         if held.subgroups is not None:
@@ -132,10 +131,13 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
             )  # fmt: skip
         predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
         if held.fixed is None:
+            rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=validation.n_settings)
             calibration[name] = calibrate(
                 scores, positive, validation.fold, point.prevalence, groups, held.one_class
             )
-        else:
+        else:  # No interval is widened for folds and settings: none of them saw these rows.
+            seen = performance(scores, positive, point.threshold, groups)
+            rankings[name] = Ranking(**_shared_by(Ranking, seen))
             calibration[name] = calibration_elsewhere(
                 held.fixed.calibration[name], scores, positive, groups, held.prevalence
             )

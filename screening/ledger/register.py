@@ -1,0 +1,145 @@
+"""What was handed out: every file with a patient's name written beside the ledger, by place and digest.
+
+A place stands in the register until an entry says that what lay there is gone; of several entries on a place
+the last one holds. Files are entered before they appear, so that one is known rather than missed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from screening.errors import UsageError
+from screening.files import digest_of
+from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
+from screening.ledger.kinds import HandedOut, append
+from screening.ledger.trail import Part, text_part
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file or directory with patients' names."""
+
+    what: str  # One of "model", "run", "page", "case", "export", "copy".
+    place: Path
+    sha256: str | None  # None: it is gone.
+    key: str | None = None  # Of the run it shows.
+    series: str | None = None
+    night: str | None = None
+    patient: str | None = None  # Of a page of one case, whose it is.
+    keyed: str | None = None  # Of a de-identified copy, which key made its pseudonyms.
+    entry: int = 0
+
+    @property
+    def state(self) -> str:
+        """What lies there now: "as written", "altered", "missing", or "unreachable" with all around it."""
+        try:
+            self.place.lstat()
+        except OSError:
+            return "missing" if self.place.parent.is_dir() else "unreachable"
+        try:
+            # A model is written anew by `threshold` and `approve`; the next night enters it.
+            return (
+                "as written"
+                if self.what == "model" or digest_at(self.what, self.place) == self.sha256
+                else "altered"
+            )
+        except OSError:
+            return "unreachable"
+
+
+def digest_at(what: str, place: Path) -> str:
+    """SHA-256 of a file, of the document that seals a run, or over the files of another directory."""
+    if what == "run":
+        return digest_of(place / "run.json")
+    if place.is_file():
+        return digest_of(place)
+    files = {path.name: digest_of(path) for path in sorted(place.iterdir())}
+    return hashlib.sha256(repr(files).encode()).hexdigest()
+
+
+def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
+    """Enter what is about to appear somewhere, or is gone (UsageError where the ledger has no such run)."""
+    with ledger.writing() as connection:
+        enter(connection, ledger.clock(), *artefacts)
+
+
+def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact) -> None:
+    """As `hand_out`, of one run or of models, in a transaction; what stands there is not entered again."""
+    known = {
+        one.place: one for one in _last(connection, ARTEFACTS.c.place.in_([str(a.place) for a in artefacts]))
+    }
+    new = [one for one in artefacts if _differs(known.get(one.place), one)]
+    if not new:
+        return
+    run = None
+    if new[0].key is not None:
+        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == new[0].key).limit(1)).first()
+        if run is None:
+            raise UsageError("the ledger does not know this run; give the one that it was scored with")
+    facts = HandedOut(key=new[0].key, series=run.series if run else None, night=run.night if run else None)
+    places = [
+        text_part("place", str(one.place), {"what": one.what, "sha256": one.sha256, "keyed": one.keyed})
+        for one in new
+    ]
+    patients = sorted({one.patient for one in new if one.patient is not None})
+    append(connection, recorded, facts, Part("patient", names=patients), *places)
+
+
+def _differs(known: Artefact | None, one: Artefact) -> bool:
+    if known is None:
+        return one.sha256 is not None
+    return (known.what, known.sha256) != (one.what, one.sha256) or (
+        one.what != "model" and known.key != one.key
+    )
+
+
+def standing(connection: sa.Connection) -> list[Artefact]:
+    """What was handed out and is not known to be gone, in order."""
+    return [one for one in _last(connection) if one.sha256 is not None]
+
+
+def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
+    """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
+    with ledger.reading() as connection:
+        listed = standing(connection)
+    shown: list[dict[str, object]] = []
+    for one in listed:
+        state = one.state
+        mode = None if state in ("missing", "unreachable") else stat.S_IMODE(one.place.lstat().st_mode)
+        if one.what not in ("run", "model") or (mode is not None and mode & OTHERS):
+            whose = {"what": one.what, "series": one.series, "night": one.night, "place": str(one.place)}
+            shown.append({**whose, "state": state, "mode": "none" if mode is None else f"{mode:04o}"})
+    return shown
+
+
+def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Artefact]:
+    """The last entry of every place."""
+    rows = connection.execute(sa.select(ARTEFACTS).where(*which).order_by(ARTEFACTS.c.entry))
+    last = {row.place: row for row in rows}
+    return [
+        Artefact(
+            row.what,
+            Path(row.place),
+            row.sha256,
+            row.key,
+            row.series,
+            row.night,
+            row.patient,
+            row.keyed,
+            row.entry,
+        )
+        for row in sorted(last.values(), key=lambda row: row.entry)
+    ]
+
+
+def runs_naming(connection: sa.Connection, patient: str) -> set[str]:
+    """Keys of the runs whose cases a patient is among."""
+    joined = sa.select(RUNS.c.key).join(CASES, CASES.c.entry == RUNS.c.entry)
+    return set(connection.scalars(joined.where(CASES.c.case_id == patient)))

@@ -1,0 +1,198 @@
+"""The append-only trail: an entry holds the digest of the one before, so that none can be changed unseen.
+
+An entry's parts hold facts and names. Facts stay as they were written. Of a name the chain has a salted
+digest, so that it can become a stand-in while everything else still verifies: see `screening.ledger.erasing`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import Any, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+
+from screening.errors import UsageError
+from screening.ledger.database import PARTS, TRAIL, Unchained
+
+GENESIS = "0" * 64
+SALT = 16
+"""Bytes of a name's salt."""
+
+IDS = ("cases", "case", "patient", "lots")
+"""Parts whose names are patients: ids, and hashes of them. Those of the others are texts, word by word."""
+
+
+class Head(NamedTuple):
+    """The last entry of the trail, or one that is vouched for by it."""
+
+    number: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an entry: what it is about, facts as JSON has them, and names."""
+
+    what: str
+    facts: Any = None
+    names: Sequence[str] = ()
+    salts: bytes = b""
+    gone: Mapping[str, str] = field(default_factory=dict)  # Digests of names before they became stand-ins.
+
+    @property
+    def text(self) -> str:
+        """The words of a text as one."""
+        return "".join(self.names)
+
+    def digest(self) -> str:
+        """SHA-256 over the facts, and over the digests of the names as they were first written."""
+        whole = hashlib.sha256(plain([self.what, self.facts, len(self.names)]).encode())
+        for place, name in enumerate(self.names):
+            known = self.gone.get(str(place))
+            whole.update(bytes.fromhex(known) if known else self.leaf(place, name))
+        return whole.hexdigest()
+
+    def leaf(self, place: int, name: str) -> bytes:
+        """SHA-256 over salt and name: without the salt nobody can test a guess of the name."""
+        salt = self.salts[SALT * place : SALT * (place + 1)]
+        return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()
+
+
+def text_part(what: str, text: str, facts: Any = None) -> Part:
+    """Somebody's words, of which each can become a stand-in."""
+    return Part(what, facts, re.findall(r"\w+|\W", text))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the trail; its parts come in order, and once where it is one of many."""
+
+    number: int
+    recorded: str
+    kind: str
+    previous: str
+    digest: str
+    parts: Iterable[Part]
+
+    def digest_by(self, parts: Iterable[str]) -> str:
+        """SHA-256 over the entry and, by way of `previous`, over all before it."""
+        whole = [self.number, self.recorded, self.kind, self.previous, [*parts]]
+        return hashlib.sha256(plain(whole).encode()).hexdigest()
+
+
+def head(connection: sa.Connection, number: int | None = None) -> Head:
+    """The end of the chain, or the entry of a number; entry 0 where there is none yet."""
+    chosen = sa.select(TRAIL.c.number, TRAIL.c.digest).order_by(TRAIL.c.number.desc()).limit(1)
+    last = connection.execute(chosen if number is None else chosen.where(TRAIL.c.number == number)).first()
+    return Head(*last) if last else Head(0, GENESIS)
+
+
+def write(connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]) -> Head:
+    """Add an entry at the end; `screening.ledger.kinds.append` moreover brings it into the tables."""
+    number, previous = head(connection)
+    digests = []
+    for place, part in enumerate(parts):
+        sealed = Part(part.what, part.facts, part.names, secrets.token_bytes(SALT * len(part.names)))
+        connection.execute(PARTS.insert().values(entry=number + 1, part=place, **stored(sealed)))
+        digests.append(sealed.digest())
+    entry = Entry(number + 1, recorded, kind, previous, "", ())
+    mine = Head(entry.number, entry.digest_by(digests))
+    connection.execute(
+        TRAIL.insert().values(
+            number=mine.number, recorded=recorded, kind=kind, previous=previous, digest=mine.digest
+        )
+    )
+    return mine
+
+
+def stored(part: Part) -> dict[str, object]:
+    """A part's row."""
+    return {
+        "what": part.what, "facts": plain(part.facts), "names": plain(part.names),
+        "salts": part.salts, "gone": plain(part.gone),
+    }  # fmt: skip
+
+
+def part_in(row: Any) -> Part:
+    """Inverse of `stored` (Unchained: naming the entry, where it holds something else)."""
+    names, gone, salts = json.loads(row.names), json.loads(row.gone), row.salts
+    whole = isinstance(names, list) and isinstance(gone, dict) and isinstance(salts, bytes)
+    if not whole or len(salts) != SALT * len(names) or not all(isinstance(name, str) for name in names):
+        raise Unchained(f"the audit trail is broken: names of entry {row.entry} cannot be read")
+    return Part(row.what, json.loads(row.facts), names, salts, gone)
+
+
+def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
+    """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
+    numbers = list(connection.scalars(sa.select(TRAIL.c.number).where(*which).order_by(TRAIL.c.number)))
+    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
+    for some in portions(numbers):
+        rows = paged(connection, joined.where(PARTS.c.entry.in_(some)))
+        for _, mine in groupby(rows, key=lambda row: row.number):
+            yield _entry(mine)
+
+
+def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
+    first = next(rows)
+    parts = map(part_in, chain([first], rows))
+    return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
+
+
+def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+    """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
+    place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
+    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(AT_ONCE // 5)
+    while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
+        yield from rows
+        after = (rows[-1].entry, rows[-1].part)
+
+
+def facts_of(connection: sa.Connection, *kinds: str) -> Iterator[dict[str, Any]]:
+    """What the entries of these kinds state, in order, with their number, their time and the reason given."""
+    for entry in entries(connection, TRAIL.c.kind.in_(kinds)):
+        first, *rest = entry.parts
+        texts = {part.what: part.text for part in rest if part.facts is None and part.what not in IDS}
+        yield first.facts | texts | {"entry": entry.number, "recorded": entry.recorded}
+
+
+def stated(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The facts of entries by their number: what stands in their part 0."""
+    chosen = sa.select(PARTS.c.entry, PARTS.c.facts).where(PARTS.c.part == 0)
+    rows = (
+        row for some in portions(numbers) for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
+    )
+    return {row.entry: json.loads(row.facts) for row in rows}
+
+
+def reason_of(text: str) -> Part:
+    """Why something is entered, in somebody's words (UsageError where there are none)."""
+    if not text.strip():
+        raise UsageError("--reason: say why in a few words; the trail keeps them")
+    return text_part("reason", text.strip())
+
+
+def plain(value: Any) -> str:
+    """JSON text that is the same for the same content, and that every database can hold."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, of a name in no known encoding
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return text
+
+
+Each = TypeVar("Each")
+
+AT_ONCE = 500
+"""Names given in one statement: more are too many for some databases."""
+
+
+def portions(values: Sequence[Each]) -> Iterator[Sequence[Each]]:
+    """The values in their order, some at a time."""
+    return (values[first : first + AT_ONCE] for first in range(0, len(values), AT_ONCE))
