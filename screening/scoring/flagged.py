@@ -45,16 +45,21 @@ def flagged_rows(scores: Path) -> Iterator[pa.Table]:
     ours = (*COLUMNS, *CHANCES, *HISTORY)
     shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
     wanted = [*(name for name in ours if name in names), *shown]
-    rank = pc.field("rank")
+    schema = pa.schema([table.schema.field(name) for name in wanted])
     for start in range(0, max(last, 1), PIECE_ROWS):
-        mine = (rank > start) & (rank <= start + PIECE_ROWS)
-        parts = [pa.Table.from_batches([batch]).filter(mine) for batch in table.batches(wanted)]
-        rows = pa.concat_tables(parts or [table.schema.empty_table().select(wanted)]).sort_by("rank")
+        piece = pa.Table.from_batches([_behind(batch, start) for batch in table.batches(wanted)], schema)
+        rows = piece.sort_by("rank")
         if "group" not in wanted:
             rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
         yield rows.rename_columns(
             [name if shown.get(name, name) in ours else shown[name] for name in rows.column_names]
         )
+
+
+def _behind(batch: pa.RecordBatch, rank: int) -> pa.RecordBatch:
+    """The rows of one piece: those that follow a rank."""
+    ranks = batch["rank"]
+    return batch.filter(pc.and_(pc.greater(ranks, rank), pc.less_equal(ranks, rank + PIECE_ROWS)))
 
 
 def write_flagged(path: Path, scores: Path) -> None:
