@@ -247,3 +247,15 @@ def test_of_many_rows_a_member_that_ranks_by_chance_is_not_kept_and_that_is_said
     assert [member["recipe"] for member in model.document["blend"]] == ["histogram_boosting"]
     said = "member logistic is not kept: it ranks no better than chance"
     assert said in model.document["training"]["notes"]
+
+
+def test_of_many_cases_the_weights_are_those_of_the_best_mean():
+    rng = np.random.default_rng(3)
+    ill = rng.random(10_000) < 0.4
+    told = ill + rng.normal(size=10_000)
+    decisions = np.stack([told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1)[..., None]
+
+    many, few = (Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000))
+
+    assert many[0] > 0.95 and (many > 0).all()
+    assert few.max() < 0.6

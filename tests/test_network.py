@@ -211,6 +211,36 @@ def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again
     assert b"PATH=" in given and b"s3cr3t" not in given
 
 
+def test_what_is_due_is_the_site_files_and_a_night_given_up_fails_it_no_longer(again):
+    due = ["status", "--site", "NIGHT.toml", "--night", NIGHT]
+    missing = screen(*due, code=5).stdout
+    assert "ward-b  no run has been published yet" in missing and "ok         ward-a" not in missing
+    screen(*due, "--give-up", NIGHT, "--reason", "x", code=2)
+    screen(*due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke")
+    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json"))
+
+    assert states(answer["series"])[1:] == [("ward-b", NIGHT, "given up")]
+    assert "the analyser broke" in (again / "pages" / "latest.html").read_text()
+
+
+def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place):
+    tables = [table(again, ward, 9, seed) for ward, seed in (("x", 1), ("y", 2))]
+    processes, codes = Processes(), []
+
+    def scored(number: int, name: str) -> None:
+        words = ["score", "m", "--date", "2026-03-09", "--series", name, "--out", f"run{number}{name}"]
+        secrets = {"SCREEN_LEDGER": place, "SCREEN_COHORT": str(tables[number])}
+        codes.append(processes.run(Order(words, secrets, 1, 60)).code)
+
+    for name in ("one", "two", "three"):
+        threads = [threading.Thread(target=scored, args=(number, name)) for number in (0, 1)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+
+    assert [sorted(codes[first : first + 2]) for first in (0, 2, 4)] == [[0, 2]] * 3
+    assert [len(list(again.glob(f"run?{name}"))) for name in ("one", "two", "three")] == [1, 1, 1]
+
+
 def test_only_one_series_is_run_and_the_others_stand_on_the_overview(again):
     table(again, "a", 3, seed=9)
     answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", "--json", code=2))

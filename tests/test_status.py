@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from test_ledger import enter, night
 from test_series import of_ward
 
+from screening.documents import Reason
 from screening.documents.shape import plain
 from screening.documents.stored import history_in
 from screening.errors import UsageError
 from screening.ledger import (
     Due,
     Pulse,
+    acknowledge,
     compare_nights,
+    give_up,
     history,
     open_ledger,
     promote,
@@ -239,3 +242,38 @@ def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path
     assert page.count("model promoted") >= page.count("<svg")
     assert "mmmmmmmmmmmm → nnnnnnnnnnnn" in page
     assert "finds &lt;c&gt;" in page and "the ward has closed" in page
+
+
+def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is_given_up(place):
+    with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
+        enter(ledger, of_ward("ward-2", 9, "ab"))
+        assert fine(ledger, DUE, "ward-1", "ward-2") == {"ward-1": False, "ward-2": True}
+        with pytest.raises(UsageError, match="no series"):
+            give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved")
+        give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"])
+        with pytest.raises(UsageError, match="no need"):
+            give_up(ledger, "ward-2", "2026-01-09", "none came")
+        (found, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
+
+        assert found.fine and "given up: the laboratory moved" in found.said
+        assert fine(ledger, Due(NOW), "ward-1") == {"ward-1": True}
+        assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {"ward-1": False}
+        assert history(ledger, verify=True)["audit"]["verified"]
+
+
+def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(place):
+    drifted, other = (Reason("values_differ", "They differ.", column) for column in ("crp", "age"))
+    few = Reason("few_rows", "Few rows.")
+    with open_ledger(place, make=True, clock=recording(at(9))) as ledger:
+        enter(ledger, of_ward("ward-1", 8, "ab"), attention=[drifted])
+        with pytest.raises(UsageError, match="it has values_differ"):
+            acknowledge(ledger, "ward-1", "few_rows", at(9).date(), "known")
+        acknowledge(ledger, "ward-1", "values_differ", at(9).date(), "another analyser")
+        enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
+        (found,) = pulses(ledger, DUE)
+        enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
+        (later,) = pulses(ledger, Due(at(10, 9), night=at(10).date()))
+
+    assert found.attention == (other, few)
+    assert "acknowledged until 2026-01-09: They differ" in found.said
+    assert later.attention == (drifted,)

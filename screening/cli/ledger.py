@@ -14,10 +14,12 @@ from screening.cli.console import ATTENTION, agreement, in_a_row, tell
 from screening.cli.options import (
     AsJson,
     LedgerHere,
+    LedgerMaybe,
     ModelFolder,
     PageFile,
     Series,
     SeriesAsked,
+    day_from,
     names_from,
     series_from,
 )
@@ -91,7 +93,13 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 def status(
     max_age: Annotated[str, typer.Option(metavar="26h", help="Oldest last night: 90m, 26h or 2d.")] = "26h",
-    ledger: LedgerHere = "screening.db",
+    ledger: LedgerMaybe = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NIGHT.toml", help="Series that are due, and where the ledger is, by this file."
+        ),
+    ] = None,
     series: Annotated[
         str, typer.Option(metavar="NAME|each", help="Only these series, with commas between.")
     ] = EACH,
@@ -115,26 +123,60 @@ def status(
     artefacts: Annotated[
         bool, typer.Option("--artefacts", help="And every file handed out: what, where, who may read it.")
     ] = False,
+    give_up: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="With --series, --reason: wait for this night no longer."),
+    ] = None,
+    acknowledge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="With --series, --until, --reason: this attention reason is known."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="With --acknowledge: the last night it rests.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in words; the trail keeps them.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say in one line a series whether its night came; exit 5 if one did not.
 
-    A night that came and wants attention says why, in the words of its page.
+    A night that came and wants attention says why, in the words of its page. What --give-up or --acknowledge
+    enters is counted at once.
     """
     from dataclasses import asdict
 
+    from screening import ledger as books
     from screening.ledger import Due, Pulse, heads, open_ledger, pulses, register
     from screening.ledger.status import exposition
+    from screening.network.site import read_network
     from screening.storage.publishing import write_whole
 
     now = datetime.datetime.now().astimezone()
     due = Due(now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace))
     names = [] if series == EACH else names_from(series)
+    said = {"--give-up": give_up, "--acknowledge": acknowledge, "--until": until, "--reason": reason}
+    given = {option for option, value in said.items() if value is not None}
+    if given not in (set(), {"--give-up", "--reason"}, {"--acknowledge", "--until", "--reason"}):
+        raise UsageError("--give-up takes --reason; --acknowledge takes --until and --reason")
+    if given and len(names) != 1:
+        raise UsageError("--give-up and --acknowledge are of one series; give --series NAME")
+    network = None if site is None else read_network(site, ledger)
+    due_here = [] if network is None else list(network.series)
+    place = str(ledger or "screening.db") if network is None else network.ledger
+    if given:
+        with open_ledger(place) as book:
+            if give_up is not None:
+                day = str(day_from("--give-up", give_up))
+                books.give_up(book, names[0], day, str(reason), due_here)
+            else:
+                last = day_from("--until", until)
+                books.acknowledge(book, names[0], str(acknowledge), last or now.date(), str(reason))
     try:
-        with open_ledger(ledger, read_only=True) as book:
+        with open_ledger(place, read_only=True) as book:
             if runs is not None:
                 heads.refuse_older(book, runs)
-            found = pulses(book, due, names)
+            found = pulses(book, due, names or due_here)
             listed = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
         found, listed = [Pulse(False, str(error))], []

@@ -23,7 +23,7 @@ class SeriesNight:
 
     series: str
     night: str
-    status: Literal["published", "unchanged", "failed", "left out"]
+    status: Literal["published", "unchanged", "failed", "left out", "given up"]
     shadow: bool
     exit_code: int = 0
     said: str | None = None
@@ -37,6 +37,7 @@ class SeriesNight:
     capacity: int | None = None
     drift_p: float | None = None
     attention: Sequence[Reason] = ()
+    acknowledged: Sequence[Reason] = ()  # Reasons that rest.
     page: str | None = None
     peak_mb: int | None = None
 

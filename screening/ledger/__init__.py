@@ -2,6 +2,7 @@
 
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import VERDICTS, Ledger, Unchained, open_ledger
+from screening.ledger.excuses import Excuses, acknowledge, excused, give_up
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote, record_revision, retire, scored_as
 from screening.ledger.nights import (
@@ -26,6 +27,7 @@ __all__ = [
     "VERDICTS",
     "Artefact",
     "Due",
+    "Excuses",
     "Known",
     "Ledger",
     "NightCases",
@@ -35,8 +37,11 @@ __all__ = [
     "Recorded",
     "Unchained",
     "Verdict",
+    "acknowledge",
     "compare_nights",
     "entering",
+    "excused",
+    "give_up",
     "hand_out",
     "history",
     "judged",

@@ -8,13 +8,14 @@ Patients are named in `parts`, `cases` and `verdicts`, and nowhere else.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
+from screening.storage.publishing import hold
 
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
@@ -195,9 +197,32 @@ class Ledger:
     `clock`: gives the time that entries are marked with, as ISO 8601 text in UTC.
     """
 
-    def __init__(self, engine: sa.Engine, clock: Callable[[], str] = now):
+    def __init__(self, engine: sa.Engine, clock: Callable[[], str] = now, file: Path | None = None):
         self.engine = engine
         self.clock = clock
+        self.file = file
+
+    @contextmanager
+    def reserved(self, *night: str | None) -> Iterator[None]:
+        """Hold a night of a series while it is scored; whoever wants it too waits until this process lets go.
+
+        Raises Locked: it had not within half a minute.
+        """
+        key = hashlib.sha256(repr(night).encode()).digest()
+        if self.file is None:
+            with ExitStack() as server:
+                with self._told():
+                    opened = server.enter_context(self.engine.connect())
+                    # Ends with its connection, however that ends.
+                    connection = opened.execution_options(isolation_level="AUTOCOMMIT")
+                    connection.detach()
+                    connection.execute(sa.text(f"SET lock_timeout = '{WAIT_SECONDS}s'"))
+                    number = int.from_bytes(key[:8], "big", signed=True)
+                    connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": number})
+                yield
+            return
+        with hold(self.file.with_name(f"{self.file.name}.{key.hex()[:12]}"), WAIT_SECONDS):
+            yield
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -271,7 +296,8 @@ def open_ledger(
     Raises ModelError: it is of a newer format, or from before the first release.
     """
     url = _url(place)
-    ledger = Ledger(_engine(url, make, read_only), clock)
+    file = Path(str(url.database)) if url.drivername == "sqlite" else None
+    ledger = Ledger(_engine(url, make, read_only), clock, file)
     try:
         _check_tables(ledger, make)
         if url.drivername == "sqlite" and not read_only:

@@ -260,6 +260,25 @@ class Retired(Facts):
     last: str
 
 
+@kind("give_up")
+@document
+class GivenUp(Facts):
+    """A night that is no longer waited for, nor tried again."""
+
+    series: str
+    night: str
+
+
+@kind("acknowledge")
+@document
+class Acknowledged(Facts):
+    """Reasons for attention that rest until after a day: their codes, and columns where they have one."""
+
+    series: str
+    causes: Sequence[tuple[str, str | None]]
+    until: str
+
+
 @kind("artefact")
 @document
 class HandedOut(Facts):

@@ -13,6 +13,7 @@ from screening.documents import Reason
 from screening.documents.series import shown_series
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
+from screening.ledger.excuses import Excuses, excuses
 from screening.ledger.kinds import nights_in
 from screening.ledger.model_registry import every_series, retired
 
@@ -50,7 +51,8 @@ class Pulse:
     night: str | None = None  # The last that is in force.
     came: str | None = None  # When that night was first published, ISO 8601.
     age_hours: float | None = None  # Hours since.
-    attention: tuple[Reason, ...] = ()  # Why that night wants a look, though it came.
+    # Why that night wants a look, though it came: what nobody acknowledged.
+    attention: tuple[Reason, ...] = ()
     counts: dict[str, int] | None = None  # Rows and cases of that night.
     # Day after which its model is to be reviewed; not known of nights from before it was kept.
     review_by: str | None = None
@@ -90,33 +92,50 @@ def _screened(connection: sa.Connection, series: str) -> bool:
 
 def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -> Pulse:
     last = None if series is None else _last(connection, series, due)
+    excused = excuses(connection, series or name)
+    given_up = _given_up(excused, "" if last is None else last.night, due)
     if series is None or last is None:
-        return Pulse(False, NEVER, name)
+        return Pulse(bool(given_up), given_up or NEVER, name)
     came = _first_recorded(connection, series, last.night)
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
     (stated,) = trail.stated(connection, [last.entry]).values()
     facts = nights_in(stated)
     said = f"night {last.night}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged"
-    fault = _fault(last, hours, due)
+    fault = "" if given_up else _fault(last, hours, due)
     waits, review_by = _waits(last.night, due), facts.review_by
+    resting = [
+        f"acknowledged until {day}: {reason.words.removesuffix('.')}"
+        for reason in facts.attention
+        if (day := excused.acknowledged(reason, last.night)) is not None
+    ]
     return Pulse(
         fine=not fault,
-        said=said + (f"; {fault}" if fault else waits) + _review(review_by, due),
+        said="; ".join(filter(None, [said, given_up or fault or waits, *resting, _review(review_by, due)])),
         series=name,
         night=last.night,
         came=came,
         age_hours=hours,
-        attention=tuple(facts.attention),
+        attention=excused.heard(facts.attention, last.night),
         counts=vars(facts.rows) | vars(facts.counts),
         review_by=review_by,
     )
+
+
+def _given_up(excused: Excuses, last: str, due: Due) -> str:
+    """What is said where the night that is asked for, or else one that is young enough, was given up."""
+    youngest = (due.now - due.max_age - DAY).date().isoformat()
+    for night, reason in sorted(excused.given_up.items(), reverse=True):
+        young = youngest <= night <= due.latest and night > last
+        if young if due.night is None else night == str(due.night) != last:
+            return f"the night of {night} was given up: {reason}"
+    return ""
 
 
 def _review(day: str | None, due: Due) -> str:
     """What is said when the model's review comes near; what wants attention says it once it is past."""
     if day is None or day > (due.now + SOON).date().isoformat():
         return ""
-    return f"; its model is to be reviewed by {day}"
+    return f"its model is to be reviewed by {day}"
 
 
 def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | None:
@@ -162,7 +181,7 @@ def _waits(night: str, due: Due) -> str:
         return ""
     midnight = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo)
     early = due.now < midnight + due.grace
-    return f"; the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
+    return f"the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
 
 
 HELP = {

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
@@ -221,6 +223,8 @@ def oriented(scores: np.ndarray, estimator: Estimator, kind: str, n_outputs: int
 
 # A member that is behind the best by 14 points of average precision weighs half as much.
 STEEPNESS = 5.0
+# From so many cases on, weights are told from chance: they are those of the best mean, but for a trace.
+MANY_CASES, LEAST_STACKED = 2_500, 1e-9
 # Scores that spread by less than this share of their size are not divided by their spread.
 FLAT = 1e-12
 
@@ -259,8 +263,11 @@ class Pooling:
         # No member is turned, dropped or stretched by the labels: where they mean nothing, that alone gave
         # held-out scores an AUROC of 0.54. Its average precision moves a weight by little.
         for k, cases in enumerate(() if positive is None else positive.T):
-            precision = [average_precision(held_out[:, m, k], cases) for m in range(len(slopes))]
-            weights[:, k] = np.exp(STEEPNESS * np.array(precision))
+            if cases.sum() < MANY_CASES or (~cases).sum() < MANY_CASES:
+                precision = [average_precision(held_out[:, m, k], cases) for m in range(len(slopes))]
+                weights[:, k] = np.exp(STEEPNESS * np.array(precision))
+            else:
+                weights[:, k] = _stacked(held_out[:, :, k] * slopes[:, k] + intercepts[:, k], cases)
         pooling = cls(slopes, intercepts, weights / weights.sum(axis=0))
         pooled = pooling.pooled(held_out)
         for k, cases in enumerate(() if positive is None else positive.T):
@@ -298,6 +305,24 @@ class Pooling:
         if not sound or (pooling.slopes <= 0).any() or (pooling.weights <= 0).any():
             raise ModelError("the model's arrays do not fit each other")
         return pooling
+
+
+def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
+    """Weights, (n_members,), all > 0, of the likeliest mean of standardised decisions, (n_rows, n_members).
+
+    Logistic regression without negative weights (Breiman 1996, Stacked regressions).
+    """
+
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        log_odds = decisions @ weights[1:] + weights[0]
+        over = (expit(log_odds) - cases) / len(cases)
+        value = np.mean(np.logaddexp(0, log_odds) - cases * log_odds)
+        return float(value), np.append(over.sum(), over @ decisions)
+
+    n_members = decisions.shape[1]
+    bounds = [(None, None), *[(LEAST_STACKED, None)] * n_members]
+    start = np.append(0.0, np.full(n_members, 1 / n_members))
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[1:]
 
 
 class BlendedEnsemble:

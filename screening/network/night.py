@@ -21,7 +21,17 @@ from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.stored import model_in, run_in
 from screening.errors import Locked, ModelError, ScreenError
-from screening.ledger import Artefact, Ledger, Published, hand_out, heads, open_ledger, published
+from screening.ledger import (
+    Artefact,
+    Excuses,
+    Ledger,
+    Published,
+    excused,
+    hand_out,
+    heads,
+    open_ledger,
+    published,
+)
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
@@ -32,7 +42,7 @@ from screening.storage.serialization import read_document
 
 ATTENTION, LOCKED = 5, 75
 Told = Callable[[Mapping[str, object]], None]
-Status = Literal["published", "unchanged", "failed", "left out"]
+Status = Literal["published", "unchanged", "failed", "left out", "given up"]
 Done = TypeVar("Done")
 
 DAY = datetime.timedelta(days=1)
@@ -53,7 +63,13 @@ class Task:
     late: bool = False  # A missed night.
     # The run of this very table, where it stands already.
     known: RunDocument | None = field(default=None, compare=False)
+    excuses: Excuses = field(default=Excuses({}, {}), compare=False)
     accepted: str | None = None  # Why the delivery is taken as it is.
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the night is not tried; None where it is."""
+        return None if self.known is not None or self.accepted else self.excuses.given_up.get(self.night)
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """What the overview says of it."""
@@ -123,7 +139,7 @@ def run_night(
         work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
         done = work.all({name: plan for name, plan in plans.items() if name in wanted})
         lines = {
-            task: done.get(task) or _left_out(network, task)
+            task: done.get(task) or _as_it_stands(network, task)
             for plan in plans.values()
             for task in plan.tasks
             if task in done or not task.late
@@ -170,8 +186,8 @@ class _Work:
 
     def _night(self, task: Task) -> SeriesNight:
         plan = self.network.series[task.series]
-        if task.known is not None:
-            return _line(self.network, task, task.known, "unchanged")
+        if task.known is not None or task.given_up is not None:
+            return _as_it_stands(self.network, task)
         try:
             check_rule(plan.rule, task.model)
             with self.budget.share(plan.jobs, plan.memory_mb):
@@ -226,7 +242,8 @@ def _order(network: Network, task: Task, seconds: float) -> Order:
 def _line(
     network: Network, task: Task, run: RunDocument, status: Status, peak: int | None = None
 ) -> SeriesNight:
-    reasons, claim = list(run.attention), network.series[task.series].memory_mb
+    reasons = list(task.excuses.heard(run.attention, task.night))
+    claim = network.series[task.series].memory_mb
     if peak is not None and peak > claim:
         words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
         remedy = f"Give memory_mb = {peak + peak // 4} under [series.{task.series}]."
@@ -242,6 +259,7 @@ def _line(
         capacity=run.model.stated.capacity,
         drift_p=run.drift.p if run.drift else None,
         attention=reasons,
+        acknowledged=[reason for reason in run.attention if reason not in reasons],
         page=None if task.shadow else _link(network, task),
         peak_mb=peak,
     )
@@ -254,10 +272,12 @@ def _link(network: Network, task: Task) -> str:
     return quote(Path(os.path.relpath(page, network.pages.directory)).as_posix())
 
 
-def _left_out(network: Network, task: Task) -> SeriesNight:
-    """A series that nobody asked for: as it stands."""
+def _as_it_stands(network: Network, task: Task) -> SeriesNight:
+    """A night that is not tried: it is there, was given up, or nobody asked for its series."""
     if task.known is not None:
         return _line(network, task, task.known, "unchanged")
+    if task.given_up is not None:
+        return task.line("given up", said=task.given_up)
     return task.line("left out", said="not scored yet: this run was for other series")
 
 
@@ -291,14 +311,16 @@ def plan_of(network: Network, ledger: Ledger, name: str, night: str) -> Plan:
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
     tonight = datetime.date.fromisoformat(night)
     days = [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
-    there = published(ledger, name, "")
+    there, excuses = published(ledger, name, ""), excused(ledger, name)
     missed = [
         day
         for day in days
-        if _run_in_force(network.out(name, day), {there.in_force.get(day)}) is None
+        if (day in there.in_force or day not in excuses.given_up)
+        and _run_in_force(network.out(name, day), {there.in_force.get(day)}) is None
         and _lies_there(network.cohort(name, day))
     ]
     tasks = [task for day in [*missed, night] for task in _of_night(network, name, day, day != night, there)]
+    tasks = [replace(task, excuses=excuses) for task in tasks]
     return Plan(tasks, there.in_force, min([night, *days]))
 
 

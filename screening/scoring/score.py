@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from screening.ledger import Artefact, Ledger, entering, heads, reserve
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
 from screening.parallel import opened
-from screening.scoring.case_history import attention_of, night_of, remembered, waiting
+from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
 from screening.scoring.fragments import decided_by
@@ -182,6 +182,9 @@ def score(
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
+        ledger.reserved(series_of(model, series), night, model.digest if shadow else None)
+        if ledger
+        else nullcontext(),
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as book,
         publish(out, "run") as folder,

@@ -40,6 +40,7 @@ class _Hold:
     """A target this process works on: its lock, and the parents made for it, deepest first."""
 
     target: Path
+    patience: float = PATIENCE
     made: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class _Hold:
         self.lock = FileLock(
             _beside(self.target, LOCK),
             mode=0o600,
-            timeout=PATIENCE,
+            timeout=self.patience,
             thread_local=False,
             fallback_to_soft=False,
         )
@@ -112,13 +113,13 @@ def check_place(directory: str | Path, kind: str) -> None:
 
 
 @contextmanager
-def hold(directory: str | Path) -> Iterator[None]:
-    """Hold the lock of an output; raise `Locked` if another process has it.
+def hold(directory: str | Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the lock of an output; raise `Locked` if another process has it for so many seconds.
 
     Parents that are missing are made (0700). After an error they are gone again, and so is what was begun.
     """
     refuse_other_bytes(directory)
-    mine = _Hold(_resolved(directory))
+    mine = _Hold(_resolved(directory), patience)
     _held.append(mine)
     try:
         _make_parents(mine)
