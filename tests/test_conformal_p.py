@@ -112,7 +112,7 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
     assert facts.found == 0
     assert "needs at least 79 of them above every known negative" in facts.warning
     night = replace(run_in(nosocomial_run()), discoveries=facts)
-    assert "Too coarse to tell" in draw_run(night)
+    assert "Insufficient resolution" in draw_run(night)
 
 
 def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):

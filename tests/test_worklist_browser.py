@@ -1,5 +1,6 @@
 """The worklist under a tired reader's hands: keys to a verdict, filters, folds, paper, a telephone."""
 
+import datetime
 import json
 from typing import Any
 
@@ -54,9 +55,9 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
     download.value.save_as(tmp_path / "v.json")
 
     # The second was put back to "no verdict", which stands last.
-    assert json.loads((tmp_path / "v.json").read_text())["verdicts"] == [
-        {"id": run["cases"][0]["id"], "verdict": "not"}
-    ]
+    (saved,) = json.loads((tmp_path / "v.json").read_text())["verdicts"]
+    assert (saved["id"], saved["verdict"]) == (run["cases"][0]["id"], "not")
+    assert datetime.datetime.fromisoformat(saved["given"]).tzinfo is not None
     assert seen == []
 
 

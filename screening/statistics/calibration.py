@@ -69,8 +69,7 @@ def calibrate(
         return _unearned(f"{cases} cases are too few to calibrate it ({FEWEST_CASES} are needed)")
     if codes is not None and n_units < FEWEST_GROUPS:
         return _unearned(f"{n_units} patients are too few to calibrate it ({FEWEST_GROUPS} are needed)")
-    share = float(positive.mean())
-    weight = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+    weight = _weights_at(positive, prevalence)
     p = _cross_fitted(scores, positive, weight, fold)
     loss = _log_loss(p, positive)
     gained = weight * (_log_loss(np.full(len(p), prevalence), positive) - loss)
@@ -80,6 +79,12 @@ def calibrate(
     if platt.slope <= 0:
         return _unearned("a higher score does not mean a higher chance")
     return _assessed(platt, p, positive, weight, prevalence, codes)
+
+
+def _weights_at(positive: np.ndarray, prevalence: float) -> np.ndarray:
+    """Weights of rows that make the share of cases the stated one."""
+    share = float(positive.mean())
+    return np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
 
 
 def calibration_elsewhere(
@@ -103,7 +108,7 @@ def calibration_elsewhere(
     p = _bounded(chance_band(written.platt, scores)[0])
     share, low, high = share_range(positive, codes)
     if prevalence is not None:
-        weight = np.where(positive, prevalence / share, (1 - prevalence) / (1 - share))
+        weight = _weights_at(positive, prevalence)
         share = low = high = prevalence
     again = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
     # A few groups tell neither a figure nor the spread of it.

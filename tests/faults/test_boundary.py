@@ -227,7 +227,7 @@ def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01")
     words = (*words, "--ledger", folder / "screening.db", "--out", folder / "later")
     screen(*words, code=2)
-    screen(*words, "--allow-future")
+    screen(*words, "--allow-future", "--accept-delivery", "the same table again")
     words = ("status", "--ledger", folder / "screening.db", "--max-age", "1000d", "--json")
     (told,) = json.loads(screen(*words).stdout)["series"]
 
