@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from screening.documents.figures import Share
 from screening.documents.model import NumberProfile, Profile, TextProfile
@@ -37,7 +38,8 @@ class Standing:
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
         self.grouped = model.contract.group is not None
         names = table["group"] if self.grouped else np.arange(table.n_rows)
-        is_case = np.isin(names, names[positive])
+        # By hash: NumPy compares each text with each other one.
+        is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
         everyone = group_maxima(scores, names)
         self.low, self.high = map(float, np.quantile(everyone, [OUTSIDE, 1.0]))

@@ -82,7 +82,7 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
         why = "; ".join(f"{count} left out: {reason}" for reason, count in sorted(left_out.items()))
         raise UsageError(f"series {shown} has no verdict to learn from" + (f" ({why})" if why else ""))
     after = joined([*found.values()])
-    again = np.isin(_names(after), _names(past))
+    again = pd.Index(_names(after)).isin(_names(past))
     known = dict(zip(_names(past), _labels(past), strict=True))
     disagreeing = sum(
         (known[name] in positive) != (label == words[CASE])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
@@ -177,7 +178,7 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     for name, named in (("id", same_file or model.contract.id), ("group", model.contract.group)):
         values = getattr(rows, name)
         if named and values is not None and name in model.held_out:
-            known |= np.isin(values, model.held_out[name])
+            known |= pd.Index(values).isin(model.held_out[name])
     if not known.any():
         return
     numbers = rows.rows[known].tolist()
