@@ -77,8 +77,8 @@ class Rows:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, all columns or some."""
-        with pq.ParquetFile(self.path) as table:
-            # Threads would read ahead of who takes his time, and hold what they have read.
+        with pq.ParquetFile(self.path, pre_buffer=False) as table:
+            # Threads would read ahead of who takes his time, and hold what they have read; so would buffers.
             yield from table.iter_batches(READ_ROWS, columns=columns, use_threads=False)
 
     @cached_property
