@@ -83,25 +83,10 @@ def _model_there(folder: Path) -> Path:
     return folder
 
 
-ModelFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL",
-        callback=_model_there,
-        autocompletion=completion.models,
-        help="Model directory written by `screen train`.",
-    ),
-]
+_model = partial(typer.Argument, metavar="MODEL", callback=_model_there, autocompletion=completion.models)
+ModelFolder = Annotated[Path, _model(help="Model directory written by `screen train`.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
-ModelAnew = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL",
-        callback=_model_there,
-        autocompletion=completion.models,
-        help="Model directory; it is written anew.",
-    ),
-]
+ModelAnew = Annotated[Path, _model(help="Model directory; it is written anew.")]
 PageFile = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Page to write (HTML).")]
 
 Publish = Annotated[

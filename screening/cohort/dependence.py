@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
-from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
+from screening.cohort.ids import LED_BY_ZERO, counts_rows, few_rows_each, sizes_of_stems, stems_of
 from screening.cohort.role_inference import (
     FEW_VALUES,
     INDEX_NAME,
@@ -171,7 +171,7 @@ def _words(cells: pa.Array, decimal: str) -> pa.Array:
 
 def _as_numbers(words: pa.Array) -> np.ndarray:
     """A column as numbers where nearly all its cells are; zeros that lead are a name's."""
-    led = pc.any(pc.match_substring_regex(words, r"^0[0-9]+$")).as_py()
+    led = pc.any(pc.match_substring_regex(words, LED_BY_ZERO)).as_py()
     numbers = None if led else fast_numbers(words, ".")
     if numbers is None:
         cells = np.array(words.to_pylist(), dtype=object)

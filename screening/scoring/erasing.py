@@ -34,6 +34,7 @@ from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import Artefact, hand_out, runs_naming, standing
 from screening.page import render_model, render_run
 from screening.scoring.flagged import write_flagged
+from screening.scoring.rows import Rows
 from screening.storage.finished import waiting_in
 from screening.storage.loading import load_model
 from screening.storage.model import write_model
@@ -325,7 +326,7 @@ NAMES = ("id", "group")
 def names_in(folder: Path, document: Mapping[str, Any], name: str | None) -> bool:
     """Whether a run names the patient, or anybody where no name is given."""
     return document_without(document, name) != document or any(
-        not _others(batch, name).all() for batch in _batches(folder / "scores.parquet")
+        not _others(batch, name).all() for batch in Rows(folder / "scores.parquet").batches()
     )
 
 
@@ -391,13 +392,8 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
 def rewrite_scores(source: Path, target: Path, name: str | None) -> None:
     """Copy a table of rows by `id`, and `group` where it has one, without a patient or without anybody."""
     with pq.ParquetWriter(target, pq.read_schema(source)) as table:
-        for batch in _batches(source):
+        for batch in Rows(source).batches():
             table.write_batch(batch.filter(pa.array(_others(batch, name))))
-
-
-def _batches(source: Path) -> Any:
-    with pq.ParquetFile(source) as table:
-        yield from table.iter_batches()
 
 
 def _others(batch: pa.RecordBatch, name: str | None) -> np.ndarray:

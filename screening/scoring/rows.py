@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
 from screening.ledger import Known
+from screening.sources.parquet_rows import parquet_file
 from screening.storage.model import Model, ScoreColumns, Scored
 
 READ_ROWS = 1 << 14
@@ -77,8 +78,8 @@ class Rows:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, all columns or some."""
-        with pq.ParquetFile(self.path, pre_buffer=False) as table:
-            # Threads would read ahead of who takes his time, and hold what they have read; so would buffers.
+        with parquet_file(self.path) as table:
+            # Threads would read ahead of who takes his time, and hold what they have read.
             yield from table.iter_batches(READ_ROWS, columns=columns, use_threads=False)
 
     @cached_property

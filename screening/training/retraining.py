@@ -190,7 +190,7 @@ def _rows(
     left_out.update([NO_ROW] * sum(word.case_id not in rows for word in mine))
     left_out.update([SEVERAL_ROWS] * sum(rows.get(word.case_id, 0) > 1 for word in mine))
     labels = {word.case_id: words[word.verdict] for word in mine if rows.get(word.case_id) == 1}
-    chosen = night.take(np.isin(_patients(night), list(labels)))
+    chosen = night.take(pd.Index(_patients(night)).isin(labels))
     if not chosen.n_rows:
         return None
     ids = chosen.id if contract.id else np.array([f"{said[0].night} {name}" for name in chosen.id], object)

@@ -11,7 +11,6 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from screening.documents.run import RunDocument
 from screening.documents.voxels import Geometry
@@ -19,6 +18,7 @@ from screening.errors import ModelError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
 from screening.sources.nifti import library
+from screening.sources.parquet_rows import parquet_file
 
 MILLIMETRES = "mm"
 ROWS = 1 << 16
@@ -108,7 +108,7 @@ def _maps(geometry: Geometry, rows: dict[str, np.ndarray]) -> PatientMaps:
 def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """The rows of one patient after the other, as scoring wrote them."""
     columns = [*AXES, "score", "flagged"]
-    with pq.ParquetFile(path) as table:
+    with parquet_file(path) as table:
         parts = (
             (name, {each: batch.column(each).to_numpy(zero_copy_only=False)[rows] for each in columns})
             for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns])
