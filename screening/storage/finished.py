@@ -18,8 +18,8 @@ import numpy as np
 from screening.errors import ClusterError, ModelError, ScreenError, of_system
 from screening.storage.serialization import pack, unpack
 
-# What pieces there are: of a training, a night, a comparison.
-KINDS = ("fits", "fragments", "folds")
+# What pieces there are: of a training or comparison, of a night.
+KINDS = ("fits", "fragments")
 
 
 def place_beside(out: str | Path, what: str) -> Path:
