@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -63,27 +63,15 @@ def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
     shutil.rmtree(place, ignore_errors=True)
 
 
-def sweep_place(folder: Path, names: Collection[str]) -> None:
-    """Remove what belongs to other work than that of these names."""
-    for path in folder.iterdir():
-        if path.name not in names:
-            path.unlink(missing_ok=True)
-
-
 def keep(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a piece; it appears whole or not at all."""
-    put(path, pack(arrays, as_they_are=True))
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a piece that is packed already.
+    """Write a piece; it appears whole or not at all.
 
     Two processes may write it at once, where one was taken for dead: both write the same.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+            file.write(pack(arrays, as_they_are=True))
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
