@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from screening.cohort.cohort import Cohort
-from screening.cohort.normalising import KnownScales
+from screening.cohort.normalising import Scales
 from screening.cohort.stream import CohortStream
 from screening.errors import ClusterError, ModelError, UsageError
 from screening.parallel import Cluster, in_parallel
@@ -117,12 +117,12 @@ def _model(directory: str, digest: str) -> Model:
 
 
 @lru_cache(1)
-def _scales(path: str) -> list[KnownScales]:
+def _scales(path: str) -> list[Scales]:
     """The centres and spreads of groups in a file; none where there is no file."""
     state = _taken(path) if path else {}
     count = len({name.partition("/")[0] for name in state})
     return [
-        KnownScales({key: state[f"{at}/{key}"] for key in ("columns", "names", "centre", "spread")})
+        Scales(*(state[f"{at}/{field}"] for field in ("columns", "names", "centre", "spread")))
         for at in range(count)
     ]
 
@@ -171,8 +171,10 @@ def fragments_of(model: Model, stream: CohortStream, place: Path) -> list[Fragme
     pieces = [piece for part in stream.source.files for piece in pieces_of(part, rows)]
     # A group may reach over fragments: its centre is known when every row was seen.
     stream.read_before()
-    states = [scales.state() for scales in stream.scales or ()]
-    arrays = {f"{at}/{key}": value for at, state in enumerate(states) for key, value in state.items()}
+    states = stream.scales or ()
+    arrays = {
+        f"{at}/{key}": value for at, scales in enumerate(states) for key, value in asdict(scales).items()
+    }
     content = pack(arrays, as_they_are=True)
     scales = place / f"scales-{hashlib.sha256(content).hexdigest()[:24]}"
     if states:
