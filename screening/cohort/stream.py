@@ -57,7 +57,6 @@ class CohortStream:
 
     `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
     decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
-    `scales` are those of groups, where somebody else saw all their rows.
 
     `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
     ones included. Both, and what `notes` say of the rows, are known once the table was read.
@@ -66,19 +65,20 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False, scales: Sequence[Scales] | None = None,
+        to_score: bool = False,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
-        self.gates, self.to_score, self.scales = gates, to_score, scales
+        self.gates, self.to_score = gates, to_score
         self.refused: dict[str, int] = {}
         self.n_rows = 0
         self._checked = False
         # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
         self._repeats: tuple[np.ndarray, np.ndarray] | None = None
+        self._scales: list[Scales] | None = None  # Known once the whole table was read.
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = contract.display if to_score else []
         self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
@@ -100,14 +100,9 @@ class CohortStream:
         for typed, sound in self._sound():
             yield self._batch(typed, sound)
 
-    def unchecked(self) -> Iterator[Cohort]:
-        """The rows that are sound as they stand, of a table that is checked as a whole elsewhere."""
-        for typed in self._blocks(None):
-            yield self._batch(typed, ~typed.faulty())
-
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
         """The table in blocks, each with a mask of its sound rows."""
-        self.read_before()
+        self._read_before()
         tally, ids = _Tally(self.contract), DuplicateIds()
         # A table that is read again was counted before.
         gates = None if self._checked else self.gates
@@ -133,20 +128,20 @@ class CohortStream:
             self.refused.update(tally.refused)
             self.n_rows, self._checked = tally.n_rows, True
 
-    def read_before(self) -> None:
+    def _read_before(self) -> None:
         """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
         if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
             ids = DuplicateIds()
             for _, block, _ in self._cells([self.contract.id], Violations()):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
             self._repeats = ids.found()
-        if self.scales is None:
+        if self._scales is None:
             gathered = gathering(self.contract.features)
             for typed in self._blocks(Violations()) if gathered else ():
                 rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
                 for each in gathered if rows.group is not None else ():
                     each.add(rows.group, rows.values)
-            self.scales = [each.scales() for each in gathered]
+            self._scales = [each.scales() for each in gathered]
 
     def _repeated(self, rows: Cohort) -> np.ndarray:
         """Rows to leave out because their id stands elsewhere in the table too."""
@@ -155,7 +150,7 @@ class CohortStream:
         return np.isin(hashed(rows.id), self._repeats[0])
 
     def _cells(
-        self, columns: Sequence[str], violations: Violations | None
+        self, columns: Sequence[str], violations: Violations
     ) -> Iterator[tuple[Part, Block, np.ndarray]]:
         """The table in blocks as they are written, with the numbers of their rows."""
         before = 0
@@ -164,13 +159,11 @@ class CohortStream:
                 for block in file.blocks(columns, self.batch_rows):
                     yield file, block, before + block.first_row + np.arange(block.n_rows)
             except CohortError as error:
-                if violations is None:
-                    raise
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
             before += file.rows or 0
 
-    def _blocks(self, violations: Violations | None) -> Iterator[TypedBlock]:
+    def _blocks(self, violations: Violations) -> Iterator[TypedBlock]:
         for file, block, rows in self._cells(self._columns, violations):
             yield self._typed(file, block, rows)
 
@@ -240,7 +233,7 @@ class CohortStream:
         rows = typed.rows if good.all() else typed.rows.take(good)
         values = rows.values
         if rows.group is not None:
-            for scales in self.scales or ():
+            for scales in self._scales or ():
                 values = scales.applied(rows.group, values)
         return replace(
             rows, values=values, raw=rows.values.only(self._normalised) if self._normalised else None

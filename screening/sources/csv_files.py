@@ -7,6 +7,7 @@ through once by Python's strict reader, which tells the row that cannot be read.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -52,7 +53,6 @@ class CsvForm:
     names: list[str]  # the header's cells as they stand there
     others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
     quoted: bool = True  # there are quotes somewhere
-    plain: bool = False  # every line is a row that can be counted: UTF-8 without quotes or old line ends
     broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
 
     def note(self) -> str:
@@ -69,7 +69,7 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
     The encoding is detected from the whole file, delimiter and decimal mark from its first rows.
     Raises CohortError: not text, no header, a header that looks like a data row.
     """
-    encoding, quoted, plain = _examined(path)
+    encoding, quoted = _examined(path)
     with _opened_text(path, encoding) as stream:
         text = stream.read(SAMPLE)
     # An Excel `sep=` line is no row of the table.
@@ -86,17 +86,12 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
         _refuse_title(path.name, body)
     start = len(text[: skipped + _header_end(body, delimiter)].encode())
     decimal, others = decimal_marks(rows[1:], header, delimiter)
-    form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted, plain)
+    form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted)
     return header, replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
-def batches(
-    path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int,
-    span: tuple[int, int] | None = None,
-) -> Batches:  # fmt: skip
+def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
     """Yield the rows in order; cells are text, blank lines no rows.
-
-    Of a plain file those alone that lie in a `span` of bytes, where one is given.
 
     Raises CohortError: a row cannot be read; those before it were given.
     """
@@ -104,7 +99,7 @@ def batches(
     places = [at[column] for column in wanted]
     first, broken = 1, form.broken
     try:
-        with _opened_rows(path, form, span) as stream:
+        with _opened_rows(path, form) as stream:
             for table in in_batches(_tables(stream, form, places), batch_rows):
                 table = table.slice(0, broken[0] - first) if broken else table
                 if table.num_rows:
@@ -114,7 +109,7 @@ def batches(
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.
         broken = broken or _broken_row(path, form)
-        with _opened_rows(path, form, span) as stream:
+        with _opened_rows(path, form) as stream:
             filled = bool(stream.read(BLOCK_BYTES).strip())
         if broken is None and filled:
             raise CohortError(
@@ -124,14 +119,9 @@ def batches(
         raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
 
 
-def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
+def _opened_rows(path: Path, form: CsvForm) -> pa.NativeFile:
     """The file behind its header, as UTF-8."""
-    content = _opened_bytes(path)
-    if span is not None:
-        content.seek(span[0])
-        with content:
-            return pa.BufferReader(content.read(span[1] - span[0]))
-    stream = pa.PythonFile(content, mode="r")
+    stream = pa.PythonFile(_opened_bytes(path), mode="r")
     if form.encoding != "utf-8":
         stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
     stream.read(form.start)
@@ -211,31 +201,6 @@ def in_batches(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table
             waiting, n_waiting = [together.slice(batch_rows)], n_waiting - batch_rows
     if n_waiting:
         yield pa.concat_tables(waiting)
-
-
-def line_places(path: Path, form: CsvForm, rows: int) -> tuple[list[int], int] | None:
-    """Where each piece of so many rows of a plain file begins, in bytes and the end last; and its rows.
-
-    None where that takes reading the cells: the file is packed, or has blank lines, which are no rows.
-    """
-    with path.open("rb") as stream:
-        if stream.peek(2)[:2] == GZIPPED:
-            return None
-        at = last = stream.seek(form.start)
-        starts, n_rows = [at], 0
-        while chunk := stream.read(1 << 20):
-            signs = np.frombuffer(chunk, np.uint8)
-            ends = at + 1 + np.flatnonzero(signs == ord("\n"))
-            # One sign a line is a line end alone; two may be.
-            if np.any(np.diff(ends, prepend=last) < 3):
-                return None
-            at += len(chunk)
-            starts += ends[(rows - 1 - n_rows) % rows :: rows].tolist()
-            n_rows += len(ends)
-            last = int(ends[-1]) if len(ends) else last
-    if at > last:
-        n_rows += 1
-    return [*(start for start in starts if start < at), at], n_rows
 
 
 def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
@@ -321,39 +286,35 @@ def _opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(_opened_bytes(path), encoding=encoding, newline="")
 
 
-def _examined(path: Path) -> tuple[str, bool, bool]:
+def _examined(path: Path) -> tuple[str, bool]:
     """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
 
-    And whether it has quotes, and whether its lines can be counted as rows.
+    And whether it has quotes.
     """
     with _opened_bytes(path) as stream:
         head = stream.read(1 << 16)
     marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
     if wide := marked or _utf16_without_mark(head):
-        return wide, True, False
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            quoted, plain = _gone_through(path, encoding)
-        except UnicodeDecodeError:
-            continue
-        break
-    else:
-        encoding, (quoted, plain) = "latin-1", _gone_through(path, "latin-1")
+        return wide, True
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        with contextlib.suppress(UnicodeDecodeError):
+            quoted = _gone_through(path, encoding)
+            break
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if encoding != "utf-8" and control > len(head) / 50:
         raise CohortError(
             f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
         )
-    return encoding, quoted, plain and encoding == "utf-8"
+    return encoding, quoted
 
 
-def _gone_through(path: Path, encoding: str) -> tuple[bool, bool]:
-    """Whether a file has quotes, and whether it has none and each of its lines can be told from the next.
+def _gone_through(path: Path, encoding: str) -> bool:
+    """Whether a file has quotes.
 
     Raises UnicodeDecodeError: it is written otherwise; CohortError: it holds what no text does.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
-    lines, quoted, old_ends, foreign = 1, False, False, False
+    lines, quoted, foreign = 1, False, False
     with _opened_bytes(path) as stream:
         for chunk in iter(partial(stream.read, 1 << 20), b""):
             text = decoder.decode(chunk)
@@ -365,7 +326,6 @@ def _gone_through(path: Path, encoding: str) -> tuple[bool, bool]:
                 )
             lines += text.count("\n")
             quoted = quoted or '"' in text
-            old_ends = old_ends or text.count("\r") != text.count("\r\n")
             foreign = foreign or not text.isascii()
     try:
         decoder.decode(b"", final=True)
@@ -374,7 +334,7 @@ def _gone_through(path: Path, encoding: str) -> tuple[bool, bool]:
         if foreign:
             raise CohortError(f"{path.name}: cut short within a character; export it again") from None
         raise
-    return quoted, not quoted and not old_ends
+    return quoted
 
 
 def _utf16_without_mark(head: bytes) -> str | None:

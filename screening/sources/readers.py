@@ -73,8 +73,7 @@ class Reader:
 class Part:
     """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest.
 
-    `paths` are the files it is read from, none where only this process can read it. `form` is None where
-    values have types of their own.
+    `form` is None where values have types of their own.
     """
 
     name: str
@@ -83,9 +82,7 @@ class Part:
     header: list[str]
     rows: int | None = None
     form: Form | None = None
-    paths: Sequence[Path] = ()
     origin: Mapping[str, str] = {}
-    first = 0  # rows of the table before those of this part
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
@@ -107,7 +104,7 @@ class Part:
         wanted = list(dict.fromkeys(filter(None, self.header) if columns is None else columns))
         # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
         batch_rows = min(batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1)
-        first = self.first + 1
+        first = 1
         for batch in self.batches(wanted, batch_rows):
             for start in range(0, batch.num_rows, batch_rows):
                 part = batch.slice(start, batch_rows)
@@ -117,20 +114,7 @@ class Part:
                 yield Block(cells, part.num_rows, first, *(masks or (none, none)))
                 first += part.num_rows
         self.refuse_changed()
-        self.rows = first - 1 - self.first
-
-
-class DerivedPart(Part):
-    """What a part that is made of another has from it; its rows are known once they were read."""
-
-    def __init__(self, part: Part):
-        self.part = part
-        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
-        self.header, self.form, self.paths, self.origin = part.header, part.form, part.paths, part.origin
-
-    def refuse_changed(self) -> None:
-        """As the part it is made of does."""
-        self.part.refuse_changed()
+        self.rows = first - 1
 
 
 @dataclass
