@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,13 +85,11 @@ class Cohort:
     def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
         places = np.asarray(indices)
-        return replace(
-            self,
-            **{
-                name: values.take(places) if isinstance(values, Columns) else values[places]
-                for name, values in _by_row(self).items()
-            },
-        )
+        rows: dict[str, Any] = {
+            name: values.take(places) if isinstance(values, Columns) else values[places]
+            for name, values in _by_row(self).items()
+        }
+        return replace(self, **rows)
 
     @property
     def classes(self) -> list[str]:
@@ -186,17 +185,14 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
     first = batches[0]
     if len(batches) == 1:
         return first
-    parts = {name: [vars(batch)[name] for batch in batches] for name in _by_row(first)}
-    return replace(
-        first,
-        **{
-            name: joined_columns(values) if isinstance(values[0], Columns) else np.concatenate(values)
-            for name, values in parts.items()
-        },
-    )
+    rows: dict[str, Any] = {}
+    for name, values in _by_row(first).items():
+        parts: Any = [vars(batch)[name] for batch in batches]
+        rows[name] = joined_columns(parts) if isinstance(values, Columns) else np.concatenate(parts)
+    return replace(first, **rows)
 
 
-def _by_row(cohort: Cohort) -> dict[str, np.ndarray | Columns]:
+def _by_row(cohort: Cohort) -> dict[str, Any]:
     """The fields that hold a value a row."""
     return {name: one for name, one in vars(cohort).items() if isinstance(one, np.ndarray | Columns)}
 

@@ -150,6 +150,9 @@ def _robust(values: np.ndarray) -> tuple[float, float]:
 
 def gathering(features: Mapping[str, Feature]) -> list[Moments | Medians]:
     """What gathers the scales of the features that are to be standardised, none where there are none."""
-    kinds = {"within_group": Moments, "within_group_robust": Medians}
+    kinds: dict[str, type[Moments] | type[Medians]] = {
+        "within_group": Moments,
+        "within_group_robust": Medians,
+    }
     named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
     return [kinds[kind](names) for kind, names in named.items() if names]

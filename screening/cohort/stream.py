@@ -139,8 +139,8 @@ class CohortStream:
             gathered = gathering(self.contract.features)
             for typed in self._blocks(Violations()) if gathered else ():
                 rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
-                for each in gathered if rows.group is not None else ():
-                    each.add(rows.group, rows.values)
+                for each in gathered:
+                    each.add(np.asarray(rows.group), rows.values)
             self._scales = [each.scales() for each in gathered]
 
     def _repeated(self, rows: Cohort) -> np.ndarray:

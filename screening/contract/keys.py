@@ -10,7 +10,7 @@ import tomlkit
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
-from screening.documents.tables import part
+from screening.documents.tables import of
 
 WIDTH = 98
 HEAD = (
@@ -89,7 +89,7 @@ def contract_toml(
     lines.append(f"# {OF_FEATURES}")
     for key in keys_of(feature):
         lines += _comments(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "  ", "    ")
-    for name, values in part(stated, "features").items():
+    for name, values in of(dict, stated.get("features", {})).items():
         lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
     return "\n".join(lines) + "\n"

@@ -61,8 +61,8 @@ class Reader:
     `opened` gives, of a path and its first bytes, the names of the columns and how texts are written (None
     where values have types of their own); None where it is a file of another kind. `batches` gives the rows
     in bounded memory, of a path, the name that errors call it, that form, the columns to read and how many
-    rows to read at a time. What Arrow and the system raise is said by who calls them. In a directory files are
-    tables by their `suffixes`; which kind one is of says its content.
+    rows to read at a time. What Arrow and the system raise is said by who calls them. Files of a directory
+    are tables by their `suffixes`; which kind one is of says its content.
     """
 
     opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
