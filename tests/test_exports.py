@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from screening import Rule, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
-from screening.ledger import open_ledger
+from screening.ledger.database import open_ledger
 from screening.scoring.exports.fhir import fhir_of
 from screening.scoring.exports.omop import omop_of
 from screening.scoring.exports.sheets import csv_of, xlsx_of

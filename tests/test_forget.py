@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.files import digest_of
-from screening.ledger import Ledger, history, open_ledger
 from screening.ledger import erasing as taking
+from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.erasing import Whom
+from screening.ledger.history import history
 from screening.page import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure, Places

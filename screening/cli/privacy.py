@@ -49,7 +49,7 @@ def forget(
     Run again after an interruption: it ends what was begun. Models that hold a copy of the patient's row are
     named; after their day they score no more.
     """
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Whom
     from screening.scoring.erasing import Erasure, Places
 
@@ -93,7 +93,7 @@ def purge(
     as_json: AsJson = False,
 ) -> None:
     """Erase the patients of old nights; their counts stay, and the trail still verifies."""
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import Whom, before_age
     from screening.scoring.erasing import Erasure, Places
 
