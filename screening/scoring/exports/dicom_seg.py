@@ -17,7 +17,8 @@ import numpy as np
 
 from screening.documents.run import RunDocument
 from screening.errors import UsageError
-from screening.scoring.exports.volumes import PatientMaps, file_name, maps_of
+from screening.scoring.exports.nifti import PatientMaps, file_name, maps_of, write_volumes
+from screening.scoring.flagged import FlaggedRows
 
 if TYPE_CHECKING:
     from highdicom import Volume, VolumeGeometry
@@ -31,10 +32,9 @@ LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 SAME_PLACE = 1e-2
 
 
-def dicom_seg_of(folder: str | Path, run: RunDocument, reference: Path) -> Iterator[tuple[str, bytes]]:
-    """`PATIENT_flags.dcm` of every patient with a flagged voxel, with content; as `maps_of`.
+def write(flagged: FlaggedRows, *, out: Path, reference: Path) -> None:
+    """`PATIENT_flags.dcm` of every patient with a flagged voxel in a directory; as `maps_of`.
 
-    `folder`: the run directory.
     `reference`: `REFERENCE/PATIENT/` holds the files of one DICOM series.
     Raises UsageError: highdicom is not installed; a patient's series is missing, is no series of slices, or
     lies elsewhere. A patient is told by number.
@@ -43,13 +43,20 @@ def dicom_seg_of(folder: str | Path, run: RunDocument, reference: Path) -> Itera
         import highdicom  # noqa: F401
     except ModuleNotFoundError:
         raise UsageError('DICOM SEG needs highdicom: pip install "screening[imaging]"') from None
-    for number, maps in enumerate(maps_of(folder, run), start=1):
+    write_volumes(out, flagged, _segmentations(flagged, reference))
+
+
+def _segmentations(flagged: FlaggedRows, reference: Path) -> Iterator[tuple[str, bytes]]:
+    for number, maps in enumerate(maps_of(flagged), start=1):
         # An empty segmentation is none: DICOM knows no segment without a voxel.
         if not maps.flags.any():
             continue
         name = file_name(maps.geometry.group)
         slices, geometry = _series(reference / name, f"image {number}")
-        yield f"{name}_flags.dcm", _content(_segmentation(_on(maps, geometry, number), slices, run, name))
+        yield (
+            f"{name}_flags.dcm",
+            _content(_segmentation(_on(maps, geometry, number), slices, flagged.run, name)),
+        )
 
 
 def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.run import RunDocument
 from screening.documents.voxels import Geometry
 from screening.errors import ModelError, UsageError
+from screening.scoring.flagged import FlaggedRows
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
 from screening.sources.nifti import library
 from screening.sources.parquet_rows import parquet_file
+from screening.storage.publishing import publish
 
 MILLIMETRES = "mm"
 ROWS = 1 << 16
@@ -40,21 +41,20 @@ class PatientMaps:
         return np.array(self.geometry.affine)
 
 
-def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
+def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
     """The maps of every patient of a run, one at a time.
 
-    `folder`: the run directory; its digests were compared.
     Raises UsageError: the run was scored from a table, or images that state no place: an affine is never
     invented.
     Raises ModelError: a voxel lies outside its patient's grid.
     """
-    grids = {each.group: each for each in run.geometries}
+    grids = {each.group: each for each in flagged.run.geometries}
     if not grids:
         raise UsageError(
             "this run has no reference geometry: it was scored from a table, or from images that state none; "
             "score the folder of images"
         )
-    for name, rows in _by_patient(Path(folder) / "scores.parquet"):
+    for name, rows in _by_patient(flagged.directory / "scores.parquet"):
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have none; "
@@ -63,10 +63,14 @@ def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
         yield _maps(grids[name], rows)
 
 
-def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]]:
-    """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients, with content; as `maps_of`."""
+def write(flagged: FlaggedRows, *, out: Path) -> None:
+    """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients in a directory; as `maps_of`."""
+    write_volumes(out, flagged, _images(flagged))
+
+
+def _images(flagged: FlaggedRows) -> Iterator[tuple[str, bytes]]:
     nibabel = library()
-    for maps in maps_of(folder, run):
+    for maps in maps_of(flagged):
         name = file_name(maps.geometry.group)
         for what, values in (("flags", maps.flags), ("scores", maps.scores)):
             image = nibabel.Nifti1Image(values, maps.affine)
@@ -74,14 +78,15 @@ def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]
             yield f"{name}_{what}.nii.gz", gzip.compress(image.to_bytes(), mtime=0)
 
 
-def write_volumes(folder: Path, run: RunDocument, volumes: Iterator[tuple[str, bytes]]) -> None:
-    """Write volumes, and `volumes.json`, which says which run of which model they are of."""
-    names = []
-    for name, content in volumes:
-        (folder / name).write_bytes(content)
-        names.append(name)
-    facts = {"run_id": run.run_id, "date": run.date, "model": run.model.id, "files": names}
-    (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+def write_volumes(out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, bytes]]) -> None:
+    """Write a directory of volumes, and `volumes.json`, which says which run of which model they are of."""
+    run, names = flagged.run, []
+    with publish(out, "volumes") as folder:
+        for name, content in volumes:
+            (folder / name).write_bytes(content)
+            names.append(name)
+        facts = {"run_id": run.run_id, "date": run.date, "model": run.model.id, "files": names}
+        (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def file_name(patient: str) -> str:
