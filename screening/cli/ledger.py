@@ -46,9 +46,9 @@ def history(
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
     from screening.documents.shape import plain
+    from screening.ledger import history as nights
     from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
-    from screening.ledger.history import history as nights
     from screening.storage.publishing import write_whole
 
     if beside is not None and series is None:
