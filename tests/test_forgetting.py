@@ -121,7 +121,7 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
 
     found = erase(ledger, "purge", WHY, Whom(before="2026-01-02"))
 
-    assert (found.nights, found.verdicts) == (1, 3)
+    assert (found["nights"], found["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "ongoing"}

@@ -55,82 +55,49 @@ HANDED_OUT = ("case", "export", "copy")
 
 
 @dataclass(frozen=True)
-class Places:
-    """Directories in which patients are named besides the ledger, searched with all below them."""
-
-    runs: Path | None = None  # Of runs and comparisons.
-    models: Path | None = None
-    pages: Path | None = None  # Copied for their readers.
-
-
-@dataclass
-class Report:
-    """What was erased, or would be; places and counts, no patient."""
-
-    # By `PLACES`.
-    places: dict[str, list[Path]] = field(default_factory=lambda: {name: [] for name in PLACES})
-    # Models that hold a copy of the patient's row, and the day after which each scores no more.
-    retrain: dict[str, str] = field(default_factory=dict)
-    ledger: dict[str, int] = field(default_factory=dict)  # Nights, cases, verdicts and mentions.
-    left: list[str] = field(default_factory=list)  # What could not be done, and why.
-
-    @property
-    def found(self) -> bool:
-        """Whether the patient was known anywhere."""
-        named = [places for name, places in self.places.items() if name != "pieces"]
-        return bool(self.left or any(named) or any(self.ledger.values()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
-        lists = {name: [str(path) for path in places] for name, places in self.places.items()}
-        return {"ledger": self.ledger} | lists | {"retrain": self.retrain, "left": self.left}
-
-    @contextmanager
-    def noting(self, place: Path) -> Iterator[None]:
-        """Say what could not be done at a place: the other places are not to wait for it."""
-        try:
-            yield
-        except (ScreenError, OSError) as error:
-            again = "; run this again afterwards" if isinstance(error, Locked) else ""
-            self.left.append(f"{place}: {error}{again}")
-
-
-@dataclass(frozen=True)
 class Erasure:
     """One erasure, and what it needs to draw pages and seal models."""
 
     whom: Whom
     ledger: Ledger
-    places: Places
+    # Searched with all below them: run and comparison directories, models, and pages copied for readers.
+    runs: Path | None = None
+    models: Path | None = None
+    pages: Path | None = None
     retrain_by: datetime.date | None = None  # For models that hold the patient's row.
     dry_run: bool = False  # Only say what would go.
     templates: Path | None = None  # A site's own, for pages that are drawn again.
     signer: Ed25519PrivateKey | None = None  # Signs the models that are sealed anew.
-    report: Report = field(default_factory=Report, init=False)
+    places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in PLACES}, init=False)
+    retrain: dict[str, str] = field(default_factory=dict, init=False)
+    left: list[str] = field(default_factory=list, init=False)
 
-    def done(self, action: str, reason: str) -> Report:
+    def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
 
         `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
+        Returns what was erased, or would be, as `--json` prints it; no patient in it: of the `ledger` how
+        much, by `PLACES` the directories and files, models to `retrain` since they hold a copy of the
+        patient's row, with the day after which each scores no more, and what could not be done and was
+        `left`, with why.
         """
-        report, name, listed = self.report, self.whom.name, self._listed()
+        name, listed = self.whom.name, self._listed()
         keys: set[str | None] = {one.key for one in listed}
         if name is not None:
             with self.ledger.reading() as connection:
                 keys = {*runs_naming(connection, name)}
-        for root in (self.places.models, self.places.runs):
+        for root in (self.models, self.runs):
             if root is not None:
                 self._sweep(root.resolve())
         # Before the runs that say whose files these are.
         for one in listed:
             if one.what in HANDED_OUT and one.state == "as written" and self._names(one, keys):
-                with report.noting(one.place):
+                with self._noting(one.place):
                     self._remove(one)
-        runs, models = self.places.runs, self.places.models
         steps: list[tuple[str, Path | None, Callable[[Path], None]]] = []
         if name is not None:
-            steps = [("model", models, self._model), ("comparison", runs, self._comparison)]
-        steps.append(("run", runs, partial(self._run, listed=listed)))
+            steps = [("model", self.models, self._model), ("comparison", self.runs, self._comparison)]
+        steps.append(("run", self.runs, partial(self._run, listed=listed)))
         for kind, root, step in steps:
             folders = [] if root is None else [*_directories(root, kind)]
             known = {folder.resolve() for folder in folders}
@@ -138,12 +105,21 @@ class Erasure:
             places = dict.fromkeys(one.place for one in listed if one.what == kind)
             folders += [at for at in places if at not in known and (at / f"{kind}.json").exists()]
             for folder in folders:
-                with report.noting(folder):
+                with self._noting(folder):
                     step(folder)
         if not self.dry_run:
-            report.left += self._left(keys)
-        report.ledger = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run)
-        return report
+            self.left.extend(self._left(keys))
+        erased = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run)
+        return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
+
+    @contextmanager
+    def _noting(self, place: Path) -> Iterator[None]:
+        """Say what could not be done at a place: the other places are not to wait for it."""
+        try:
+            yield
+        except (ScreenError, OSError) as error:
+            again = "; run this again afterwards" if isinstance(error, Locked) else ""
+            self.left.append(f"{place}: {error}{again}")
 
     def _listed(self) -> list[Artefact]:
         with self.ledger.reading() as connection:
@@ -161,7 +137,7 @@ class Erasure:
         return bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
 
     def _remove(self, one: Artefact) -> None:
-        self.report.places["removed"].append(one.place)
+        self.places["removed"].append(str(one.place))
         if not self.dry_run:
             if one.place.is_dir():
                 shutil.rmtree(one.place)
@@ -179,8 +155,8 @@ class Erasure:
                 yield f"{one.place}: it cannot be reached; run this again once it can"
             elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, keys):
                 yield f"{one.place}: it is not as it was written, so it was left; remove it"
-        if self.places.pages is not None and self.whom.name is not None:
-            for path in sorted(self.places.pages.rglob("*.html")):
+        if self.pages is not None and self.whom.name is not None:
+            for path in sorted(self.pages.rglob("*.html")):
                 if self._reads(path):
                     yield f"{path}: no run directory is the origin of this page; remove it"
 
@@ -189,11 +165,11 @@ class Erasure:
         inside = [Path(folder) for folder, _, _ in _walked(target)]
         pieces = chain(waiting_in(target.parent, target.name), *map(waiting_in, inside))
         for place, out in pieces if self.whom.name is not None else ():
-            with self.report.noting(place):
+            with self._noting(place):
                 if not self.dry_run:
                     with hold(out):
                         shutil.rmtree(place)
-                self.report.places["pieces"].append(place)
+                self.places["pieces"].append(str(place))
         for folder in (target.parent, *inside) if not self.dry_run else ():
             sweep(folder)
 
@@ -214,9 +190,9 @@ class Erasure:
                 write_model(after, new, partial(render_model, templates=self.templates), self.signer)
                 # Entered before it stands there: the next attempt knows of one that never came to.
                 record_sealed(self.ledger, before.digest, after.digest)
-        self.report.places["models"].append(folder)
+        self.places["models"].append(str(folder))
         if after.facts.retrain_by:
-            self.report.retrain[str(folder)] = after.facts.retrain_by
+            self.retrain[str(folder)] = after.facts.retrain_by
 
     def _run(self, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
@@ -226,12 +202,12 @@ class Erasure:
             folder, document, name
         ):
             return
-        self.report.places["runs"].append(folder)
+        self.places["runs"].append(str(folder))
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
         here = {one.place: one for one in listed if known is not None and one.key == known.key}
         copies = [] if drawn is None else self._copies(drawn, run.date, here.values())
-        self.report.places["pages"] += copies
+        self.places["pages"] += map(str, copies)
         if self.dry_run:
             return
         with publish(folder, "run") as new:
@@ -256,7 +232,7 @@ class Erasure:
         scores = folder / "scores.parquet"
         if self.whom.name not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
             return
-        self.report.places["comparisons"].append(folder)
+        self.places["comparisons"].append(str(folder))
         if self.dry_run:
             return
         with publish(folder, "comparison") as new:
@@ -266,9 +242,9 @@ class Erasure:
     def _copies(self, page: bytes, night: str, mine: Collection[Artefact]) -> list[Path]:
         """Copies for readers of a run's page: those of the register, and what else lies among the pages."""
         found = [one.place for one in mine if one.what == "page" and one.state == "as written"]
-        if self.places.pages is not None:
+        if self.pages is not None:
             for name in (f"{night}.html", "latest.html"):
-                found += sorted(self.places.pages.rglob(name))
+                found += sorted(self.pages.rglob(name))
         return [*{path.resolve() for path in found if path.is_file() and path.read_bytes() == page}]
 
 
