@@ -39,7 +39,6 @@ from screening.validation.judge import (
     AFTER,
     HeldOutScores,
     Judgement,
-    Later,
     judge,
     refuse_too_few,
 )
@@ -180,6 +179,7 @@ def train(
     )
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, resources)
+    cut, later = past_and_later(study, past_alone) if dated else (None, None)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
@@ -195,7 +195,8 @@ def train(
         members={part.recipe.name: part.recipe.title for part in held_out.parts},
         pooling=getattr(held_out.ensemble, "pooling", None),
         beside=compared,
-        later=past_and_later(study, past_alone) if dated else None,
+        forward=cut,
+        later=later,
     )
     judgement = judge(scores, [rule] * len(task.watched), seed)
     document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
@@ -322,7 +323,9 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]) -> Later | Forward:
+def past_and_later(
+    study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
+) -> tuple[Forward, HeldOutScores | None]:
     """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
 
     `hold_out`: the whole training but for the threshold, on the rows it is given.
@@ -335,7 +338,7 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-            return replace(facts, classes={}, reason=reason)
+            return replace(facts, classes={}, reason=reason), None
         # The whole table's labels were judged already; of the past alone some may be rare.
         cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
         others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
@@ -349,7 +352,7 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         earlier = replace(earlier, task=own)
         target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
-        return Forward(reason=f"training on the past alone failed: {error}")
+        return Forward(reason=f"training on the past alone failed: {error}"), None
     # Those of the past have the scores of the machines that held them out.
     decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
     place = past[earlier.sample.rows]
@@ -362,7 +365,8 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
     validation = Validation.of_decisions(
         repeats, own, target, groups, held_out.class_chances, fold=fold, alike=alike(x)
     )  # fmt: skip
-    return Later(facts, own, validation, decisions[:, own.watched_columns])
+    trained = decisions[:, own.watched_columns]
+    return facts, HeldOutScores(held_out.recipe.name, own, validation, trained)
 
 
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:

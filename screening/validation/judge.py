@@ -36,17 +36,7 @@ from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation, differences, measured
 
-
-@dataclass(frozen=True)
-class Later:
-    """A training on the past alone: the past held out, and what came after, scored by its machines."""
-
-    facts: Forward  # the cut and the numbers of rows; figures of no class yet
-    task: Task  # may watch fewer classes
-    validation: Validation  # of all rows; those that came after are of fold `AFTER`
-    trained: np.ndarray  # (n_rows, n_watched), by the machines of the past
-
-
+# The fold of rows that no machine of the past was trained on.
 AFTER = -1
 
 
@@ -79,8 +69,10 @@ class HeldOutScores:
     pooling: Pooling | None = None  # how they are blended
     # What it is compared with, without figures; None where no comparison was asked for.
     beside: Sequence[Beside] | None = None
-    # a Forward says why there is none; None where the table has no dates
-    later: Later | Forward | None = None
+    # the cut in time, without figures, or why there is none; None where the table has no dates
+    forward: Forward | None = None
+    # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
+    later: HeldOutScores | None = None
     fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
 
 
@@ -237,24 +229,21 @@ def _member(held: HeldOutScores, j: int, rules: Sequence[Rule], seed: int) -> Bl
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
     """The past judged by the rule, and what its thresholds and chances did to what came after."""
-    later = held.later
-    if not isinstance(later, Later):
-        return later
+    later, facts = held.later, held.forward
+    if later is None or facts is None:
+        return facts
     own = dict(zip(held.task.watched, rules, strict=True))
     rules = [own[name] for name in later.task.watched]
     before, after = (np.flatnonzero((later.validation.fold == AFTER) == side) for side in (False, True))
-    past = HeldOutScores(
-        recipe=held.recipe,
-        task=later.task,
-        validation=later.validation.take(before),
-        trained=later.trained[before],
-        shares=held.shares,
-        one_class=held.one_class,
-    )
+    assert later.trained is not None
+    past = replace(
+        later, validation=later.validation.take(before), trained=later.trained[before],
+        shares=held.shares, one_class=held.one_class,
+    )  # fmt: skip
     try:
         earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
-        return replace(later.facts, reason=f"training on the past alone failed: {error}")
+        return replace(facts, reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
     came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
     found = judge(came, rules, seed)
@@ -264,7 +253,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         )
         for name, point in zip(later.task.watched, found.points, strict=True)
     }
-    return replace(later.facts, classes=classes)
+    return replace(facts, classes=classes)
 
 
 def _comparison(

@@ -41,12 +41,13 @@ class Validation:
     repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
     watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
-    own: np.ndarray  # bool, as watched: flagged by a decision above 0, or the largest
     predicted: np.ndarray | None  # class with the highest chance; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
     target: np.ndarray | None = None  # number of the class of each row; None for a binary task
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
+    # bool, as watched: flagged by a decision above 0, or the largest; None where it was not kept
+    own: np.ndarray | None = None
 
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> Validation:
@@ -88,7 +89,7 @@ class Validation:
             repeats=self.repeats[:, rows],
             fold=self.fold[rows],
             watched=self.watched[rows],
-            own=self.own[rows],
+            own=None,
             groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
             predicted=None if self.predicted is None else self.predicted[rows],
             target=None if self.target is None else self.target[rows],
@@ -181,8 +182,9 @@ def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) 
             "specificity": specificity,
             "g_mean": g_mean,
             "min_sensitivity": np.minimum(sensitivity, specificity),
-            "own_g_mean": weighted_rates(held.own[:, m], positive, w)[2],
         }
+        if held.own is not None:
+            rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
         by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
     found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
     if held.target is not None and held.predicted is not None:
