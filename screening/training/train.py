@@ -239,11 +239,8 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
 # Rows that the trained machines decide on at a time.
 AT_ONCE = 100_000
 
-USUAL: dict[str, tuple[str, ...]] = {
-    "binary": ("svm", "logistic"),
-    "multi": ("one_vs_rest", "logistic", "random_forest"),
-}
-"""What a method is compared with where nobody says otherwise, itself left out."""
+# What a method is compared with where nobody says otherwise, itself left out.
+USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest", "logistic", "random_forest")}
 
 # Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
 # time; a blend stands beside those of its members that a user would pick instead.
@@ -251,12 +248,9 @@ LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_fores
 
 
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
-    """The recipes to compare with, each once.
+    """The recipes (names or files; None for the usual ones) to compare a method with, each once.
 
-    `names`: names or files; None for the usual ones.
-    `method`: decides, with the number of rows, whether a kernel machine is added that nobody asked for.
-    Raises RecipeError: there is no such recipe.
-    Raises UsageError: a recipe that does not answer the cohort's question.
+    UsageError: one does not answer the cohort's question.
     """
     asked = USUAL[task.kind] if names is None else names
     if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
@@ -277,12 +271,11 @@ def baselines(
 ) -> tuple[list[Beside] | None, dict[str, Validation]]:
     """Hold every row out by every other method on the method's own folds: what there is, and the scores.
 
-    The method itself is left out, and a member of a blend is not fitted again to stand beside it. What the
-    caller fixed of the method's approximation holds for the others too. One that cannot be trained on this
-    cohort has the reason; None where there is nothing to compare.
+    A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
+    others too; one that cannot be trained on this cohort has the reason.
     """
     members = {part.recipe.name: part for part in method.parts}
-    found, scores = [], {}
+    found, scores, quiet = [], {}, replace(resources, progress=None)
     for other in others:
         if other.name == method.recipe.name:
             continue
@@ -290,9 +283,8 @@ def baselines(
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
             held_out = members.get(other.name) or held_out_by(
-                study, other, params=shared,
-                resources=replace(resources, progress=None), like=method.encoded,
-            )  # fmt: skip
+                replace(study, params=shared), other, resources=quiet, like=method.encoded
+            )
         except (RecipeError, UsageError) as error:
             found.append(replace(facts, reason=str(error)))
             continue
@@ -307,11 +299,9 @@ FEWEST_CASES = 5
 
 
 def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows of the first 70 % and of what came after, whole days and whole groups on one side.
+    """Rows of the first 70 %, of what came after, and its first day (YYYY-MM-DD); whole days and groups.
 
     A group that reaches over the cut belongs to the past; so does a row without a date.
-
-    `cut`: first day of what came after, YYYY-MM-DD.
     """
     days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
     known = days.notna().to_numpy()
@@ -326,10 +316,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
 def past_and_later(
     study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
 ) -> tuple[Forward, HeldOutScores | None]:
-    """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
-
-    `hold_out`: the whole training but for the threshold, on the rows it is given.
-    """
+    """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
         past, later, cut = split_by_time(cohort, groups)
@@ -382,13 +369,8 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
 def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
     """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
 
-    Gives the threshold as a rule, and the maps' scores in the place of decisions.
-
-    Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
-    the fold that the patient was held out in.
-
-    Raises UsageError: several classes are told apart, there are fewer patients than folds, or too few
-    lesions.
+    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
+    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
     """
     cohort, sample = study.cohort, study.sample
     if study.task.kind != "binary":

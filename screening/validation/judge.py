@@ -22,6 +22,8 @@ from screening.documents.validation import (
     Figures,
     Forward,
     LaterClass,
+    LesionFacts,
+    OperatingPointFacts,
 )
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
@@ -159,6 +161,14 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
+def in_use(
+    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None,
+    lesions: LesionFacts | None = None,
+) -> OperatingPointFacts:  # fmt: skip
+    """A watched class's operating point, and who chose it."""
+    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, lesions=lesions, **vars(point))
+
+
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
     """The threshold of a watched class, by its number, that a rule chooses.
 
@@ -268,7 +278,7 @@ def _comparison(
     for facts in held.beside:
         if facts.reason is None:
             scores = held.methods[facts.recipe]
-            other = Outcome(scores, scores.operating_points(shared, seed))
+            other = Outcome(scores, [scores.operating_point(m, rule, seed) for m, rule in enumerate(shared)])
             facts = replace(
                 facts,
                 thresholds=other.thresholds.tolist(),
@@ -303,10 +313,7 @@ REMEDY = (
 
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
-    """Refuse a sensitivity that no method could promise from so few cases of a class.
-
-    The UsageError names the class, its cases and how many the rule needs.
-    """
+    """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
     if rule.name == "min_sensitivity" and n_cases < _needed(rule):
         raise UsageError(_too_few(name, n_cases, rule))
 

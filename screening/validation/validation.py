@@ -27,7 +27,6 @@ from screening.statistics.paired import (
     weighted_recalls,
 )
 from screening.statistics.performance import area
-from screening.statistics.tally import fewest_units
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
@@ -83,18 +82,13 @@ class Validation:
 
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
-        return replace(
-            self,
-            scores=self.scores[rows],
-            repeats=self.repeats[:, rows],
-            fold=self.fold[rows],
-            watched=self.watched[rows],
-            own=None,
-            groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
-            predicted=None if self.predicted is None else self.predicted[rows],
-            target=None if self.target is None else self.target[rows],
-            alike=None if self.alike is None else self.alike[rows],
-        )
+        own = {
+            name: getattr(self, name)
+            for name in ("scores", "fold", "watched", "own", "predicted", "target", "alike")
+        }
+        taken = {name: values[rows] for name, values in own.items() if values is not None}
+        groups = None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object)
+        return replace(self, repeats=self.repeats[:, rows], groups=groups, **taken)
 
     def of_class(self, m: int) -> dict[str, Any]:
         """What `choose` and `points` take of one watched class, by their names."""
@@ -106,10 +100,6 @@ class Validation:
             "repeats": self.repeats[:, :, m],
             "alike": self.alike,
         }
-
-    def operating_points(self, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
-        """Of every watched class the threshold by its rule."""
-        return [self.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
@@ -159,10 +149,10 @@ class Outcome:
         }
 
 
-def _mean_ends(classes: Sequence[Ends]) -> dict[str, float | None]:
+def _mean_ends(classes: Sequence[Ends], name: str = "value") -> dict[str, Any]:
     """Means over classes of a figure and of its ends; None where one is."""
     means = np.array(classes, float).mean(axis=0).tolist()
-    return dict(zip(("value", "low", "high"), [None if np.isnan(end) else end for end in means], strict=True))
+    return dict(zip((name, "low", "high"), [None if np.isnan(end) else end for end in means], strict=True))
 
 
 def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -220,11 +210,6 @@ def mean_curve(held: Validation) -> np.ndarray:
     return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
 
 
-def independent_units(validation: Validation) -> int:
-    """Groups (rows, where there are none) of the class that has the fewest of them."""
-    return min(fewest_units(positive, validation.groups) for positive in validation.watched.T)
-
-
 def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
     """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
 
@@ -242,13 +227,13 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
         found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
         gap = float(method.points[m].sensitivity or 0.0) - float(other.points[m].sensitivity or 0.0)
         found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
-    means = {name: _mean_of(classes) for name, classes in found.items()}
+    means = {
+        name: Difference(
+            **_mean_ends([(each.difference, each.low, each.high) for each in classes], "difference")
+        )
+        for name, classes in found.items()
+    }
     if own.target is None or own.predicted is None or others.predicted is None:
         return means
     right = own.predicted == own.target, others.predicted == own.target
     return means | {"macro_recall": recall_difference(*right, own.target, groups)}
-
-
-def _mean_of(classes: Sequence[Difference]) -> Difference:
-    ends = _mean_ends([(each.difference, each.low, each.high) for each in classes])
-    return Difference(difference=ends["value"], low=ends["low"], high=ends["high"])
