@@ -141,7 +141,7 @@ class Processes:
             self._working.add(process)
         speaker.close()
         # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
-        ends = [listener, process.sentinel]
+        ends: list[Connection | int] = [listener, process.sentinel]
         late = not wait(ends, order.seconds)
         if late:
             process.terminate()

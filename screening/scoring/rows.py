@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
-from screening.ledger import Known
+from screening.ledger.nights import Known
 from screening.sources.parquet_rows import parquet_file
 from screening.storage.model import Model, ScoreColumns, Scored
 
@@ -53,8 +53,9 @@ class RowColumns:
     def table(self, batch: Cohort, scored: Scored) -> pa.Table:
         """One batch of rows."""
         more: list[object] = [batch.rows, self.watched.take(pa.array(scored.column))]
-        for name in self.display if batch.display is not None else ():
-            more.append(pa.array(batch.display[name], pa.string(), mask=~scored.flagged))
+        if batch.display is not None:
+            unseen = ~scored.flagged
+            more += [pa.array(batch.display[name], pa.string(), mask=unseen) for name in self.display]
         more += [batch.measured[self.tissue]] if self.tissue else []
         return pa.table([*self.scores.table(batch, scored).columns, *more], schema=self.schema)
 

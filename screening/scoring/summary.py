@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -83,6 +83,7 @@ class Summary:
         self.subgroups = SubgroupCounts(next(iter(validation.subgroups.values()), []))
         self.listed: list[pa.Table] = []
         self.n_listed = 0
+        self.classes: dict[str, Counter[str]] = defaultdict(Counter)  # Flagged rows of each group.
         # Of every batch: its groups, the first row of each, and what there is of labelled rows.
         self.counted: list[pa.Table] = []
         self.first_rows: list[pa.Table] = []
@@ -100,7 +101,8 @@ class Summary:
         self.missing.update({name: int(absent(values).sum()) for name, values in batch.values.items()})
         self.cases.add(batch, scored, np.flatnonzero(scored.flagged))
         self.near_misses.add(batch, scored, np.flatnonzero(~scored.flagged))
-        self._list(rows.filter(rows["flagged"]))
+        hit = rows.filter(rows["flagged"])
+        self._list(hit)
         self.drift.add(batch, scored.encoded)
         if batch.subgroups is not None:
             self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
@@ -110,6 +112,8 @@ class Summary:
         else:
             sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
             self.counted.append(rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS))
+            for row in hit.group_by(["group", "class"]).aggregate([([], "count_all")]).to_pylist():
+                self.classes[row["group"]][row["class"]] += row["count_all"]
             if batch.display is not None:
                 first = np.unique(batch.group, return_index=True)[1]
                 shown = {DISPLAY + name: batch.display[name][first] for name in batch.display}
@@ -219,7 +223,7 @@ class Summary:
             drift=drift,
             subgroups=self.subgroups.facts(),
             prevalence_estimate=self._prevalence() if groups is None else None,
-            voxels=pictured(model.contract, rows, stream.source.geometries)
+            voxels=pictured(model.contract, model.watched, rows, stream.source.geometries)
             if model.contract.coordinates
             else None,
             geometries=tuple(stream.source.geometries),
@@ -287,6 +291,7 @@ class Summary:
                 group=row["group"],
                 rows=row["rows"],
                 flagged=row["flagged"],
+                by_class=dict(self.classes[row["group"]].most_common()),
                 top_score=row["top"],
                 display=display.get(row["group"]),
                 p_value=float(p[i]),
