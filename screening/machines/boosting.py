@@ -115,7 +115,8 @@ class HistogramBoosting(_Boosted, TreesClassifier):
         )
         # The same training gives the same bytes on any number of cores; folds are fitted side by side.
         with threadpool_limits(1, user_api="openmp"):
-            model.fit(x, codes, sample_weight=weight)
+            # Equal weights give the same bins as none, in a fifth of the time.
+            model.fit(x, codes, sample_weight=None if (weight == 1).all() else weight)
         self.trees_ = boosted_trees(model)
         # What boosting starts from is the same for every row, or the trees were not read as they are.
         rows = x[:: max(1, len(x) // _LOOKED_AT)]

@@ -114,11 +114,12 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
             f"image {number}: the grid of the run is not that of the series in --reference; score images "
             "that were made of this series without resampling"
         )
-    places = (np.argwhere(maps.flags) @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
+    flagged = np.argwhere(maps.flags)
+    places = (flagged @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
     if (places < 0).any() or (places >= geometry.spatial_shape).any():
         raise UsageError(f"image {number}: flagged voxels lie outside the series in --reference")
     flags = np.zeros(geometry.spatial_shape, dtype=np.uint8)
-    flags[tuple(places.T)] = 1
+    flags[tuple(places.T)] = maps.flags[tuple(flagged.T)]
     return Volume(flags, theirs, "PATIENT", frame_of_reference_uid=geometry.frame_of_reference_uid)
 
 
@@ -136,21 +137,26 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
         generate_uid(entropy_srcs=[what, run.run_id, patient, str(slices[0].SeriesInstanceUID)])
         for what in ("series", "instance", "organisation")
     )
-    segment = SegmentDescription(
-        segment_number=1,
-        segment_label=f"Flagged for {run.model.task.label}"[:64],
-        segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
-        segmented_property_type=codes.SCT.Lesion,
-        algorithm_type="AUTOMATIC",
-        algorithm_identification=AlgorithmIdentificationSequence(
-            name="screening", version=version, family=codes.DCM.ArtificialIntelligence
-        ),
-    )
+    task = run.model.task
+    names = [f"{task.label} {name}" for name in task.watched] if len(task.watched) > 1 else [task.label]
+    segments = [
+        SegmentDescription(
+            segment_number=number,
+            segment_label=f"Flagged for {name}"[:64],
+            segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
+            segmented_property_type=codes.SCT.Lesion,
+            algorithm_type="AUTOMATIC",
+            algorithm_identification=AlgorithmIdentificationSequence(
+                name="screening", version=version, family=codes.DCM.ArtificialIntelligence
+            ),
+        )
+        for number, name in enumerate(names, start=1)
+    ]
     found = Segmentation(
         source_images=slices,
         pixel_array=flags,
         segmentation_type="BINARY",
-        segment_descriptions=[segment],
+        segment_descriptions=segments,
         series_instance_uid=series,
         series_number=900,
         sop_instance_uid=instance,

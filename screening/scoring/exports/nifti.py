@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -32,7 +32,7 @@ class PatientMaps:
     """What a run says of one patient's voxels."""
 
     geometry: Geometry
-    flags: np.ndarray  # 1 where flagged, on the grid of the geometry.
+    flags: np.ndarray  # Number of the watched class that a voxel is flagged for, from 1 on; 0 unflagged.
     scores: np.ndarray  # NaN where no voxel was scored.
 
     @property
@@ -60,7 +60,7 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
                 f"{len({*grids})} patients have a reference geometry and others have none; "
                 "score those whose images state their place in space"
             )
-        yield _maps(grids[name], rows)
+        yield _maps(grids[name], rows, flagged.run.model.task.watched)
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
@@ -79,13 +79,19 @@ def _images(flagged: FlaggedRows) -> Iterator[tuple[str, bytes]]:
 
 
 def write_volumes(out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, bytes]]) -> None:
-    """Write a directory of volumes, and `volumes.json`, which says which run of which model they are of."""
+    """Write a directory of volumes, and `volumes.json`: their run, their model, and the classes by number."""
     run, names = flagged.run, []
     with publish(out, "volumes") as folder:
         for name, content in volumes:
             (folder / name).write_bytes(content)
             names.append(name)
-        facts = {"run_id": run.run_id, "date": run.date, "model": run.model.id, "files": names}
+        facts = {
+            "run_id": run.run_id,
+            "date": run.date,
+            "model": run.model.id,
+            "files": names,
+            "classes": {str(number): name for number, name in enumerate(run.model.task.watched, start=1)},
+        }
         (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
@@ -99,20 +105,21 @@ def file_name(patient: str) -> str:
     return patient
 
 
-def _maps(geometry: Geometry, rows: dict[str, np.ndarray]) -> PatientMaps:
+def _maps(geometry: Geometry, rows: dict[str, np.ndarray], watched: Sequence[str]) -> PatientMaps:
     places = np.rint(np.stack([rows[axis] for axis in AXES])).astype(np.int64)
     if (places < 0).any() or (places >= np.array(geometry.shape)[:, None]).any():
         raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
     flags = np.zeros(geometry.shape, dtype=np.uint8)
     scores = np.full(geometry.shape, np.nan, dtype=np.float32)
-    flags[tuple(places)] = rows["flagged"]
+    for number, label in enumerate(watched, start=1):
+        flags[tuple(places[:, rows["flagged"] & (rows["class"] == label)])] = number
     scores[tuple(places)] = rows["score"]
     return PatientMaps(geometry, flags, scores)
 
 
 def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """The rows of one patient after the other, as scoring wrote them."""
-    columns = [*AXES, "score", "flagged"]
+    columns = [*AXES, "score", "flagged", "class"]
     with parquet_file(path) as table:
         parts = (
             (name, {each: batch.column(each).to_numpy(zero_copy_only=False)[rows] for each in columns})
