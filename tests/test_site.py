@@ -76,11 +76,22 @@ def test_every_page_is_in_the_sites_table_of_contents():
     assert listed == {path for path in TEXTS if path.is_relative_to(DOCS)} - {DOCS / "index.md"}
 
 
-def test_a_test_that_a_document_names_is_there():
-    named = {name for text in TEXTS.values() for name in re.findall(r"`(tests/[\w/]+\.py)`", text)}
+def test_files_named_exist():
+    """A file that a document names is there, and defines what the document says it defines."""
+    text = "\n".join(TEXTS.values())
+    named = set(re.findall(r"`((?:screening/|tests/|docs/|templates/)?[\w]+/[\w/]+\.py)`", text))
+    defined = re.findall(r"`(\w+)`(?: \(|, )`([\w/]+\.py)`", TEXTS[DOCS / "architecture.md"])
+    places = {
+        name: next((path for path in (ROOT / name, ROOT / "screening" / name) if path.exists()), None)
+        for name in named
+    }
 
-    assert len(named) > 30
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+    assert len(named) > 60 and len(defined) > 15
+    assert {name for name, path in places.items() if path is None} == set()
+    for what, name in defined:
+        assert re.search(
+            rf"^(class|def) {what}\b|^{what} =", places[name].read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
