@@ -36,7 +36,7 @@ from screening.storage import finished
 from screening.storage.serialization import canonical, versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
-from screening.validation.held_out import Progress, Resources, held_out_by
+from screening.validation.held_out import Progress, Resources, held_out_by, silent
 from screening.validation.task import ask, watchable
 from screening.validation.validation import (
     Outcome,
@@ -276,7 +276,7 @@ def compare(
     )
     with opened(cluster) as workers:
         every = [method for mine in methods.values() for method in mine]
-        made = work_through(every, Resources(jobs, None, progress, workers, kept))
+        made = work_through(every, Resources(jobs, None, progress or silent, workers, kept))
     judged = {name: [at_thresholds(each, made[each.key]) for each in mine] for name, mine in methods.items()}
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = [cohort_entry(name, mine, asked, seed) for name, mine in judged.items()]
@@ -335,7 +335,7 @@ def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, d
     places = {} if kept is None else {each.key: kept / f"{each.key}.npz" for each in methods}
     made = {key: arrays for key, place in places.items() if (arrays := finished.take(place))}
     work = {each.key: each.work for each in methods}
-    progress = resources.progress or (lambda done, total: None)
+    progress = resources.progress
     progress(sum(work[key] for key in made), sum(work.values()))
     waiting = [each for each in methods if each.key not in made]
     studies = {id(each.study): each.study for each in waiting}
