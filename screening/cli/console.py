@@ -201,23 +201,25 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
     began = time.monotonic()
     first: tuple[float, int] | None = None
-    left = TextColumn("{task.fields[left]}", style="cyan")
+    left = "-:--:--"
     # No thread draws it, and a terminal that has gone is no reason to lose the work.
     drawn = Progress(
-        TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), left,
+        TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(),
+        TextColumn("{task.fields[left]}", style="cyan"),
         console=Console(stderr=True), auto_refresh=False,
     )  # fmt: skip
 
     def progress(done: int, total: int) -> None:
-        nonlocal first
+        nonlocal first, left
         now = time.monotonic()
         if first is None:
             # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
             first = now, done
-            drawn.add_task(title, left="-:--:--")
-        seconds = (now - first[0]) * (total - done) / (done - first[1]) if total and done > first[1] else None
-        fields = {} if seconds is None else {"left": str(timedelta(seconds=round(seconds)))}
-        drawn.update(drawn.tasks[0].id, completed=done, total=total or None, **fields)
+            drawn.add_task(title, left=left)
+        if total and done > first[1]:
+            seconds = (now - first[0]) * (total - done) / (done - first[1])
+            left = str(timedelta(seconds=round(seconds)))
+        drawn.update(drawn.tasks[0].id, completed=done, total=total or None, left=left)
         with suppress(OSError):
             if now - began >= 1:
                 drawn.start()
