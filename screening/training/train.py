@@ -34,7 +34,15 @@ from screening.training.leaks import named_after, too_good
 from screening.training.planning import laid
 from screening.training.revising import HELD, held_rows
 from screening.validation.folds import Study
-from screening.validation.held_out import PARTS, HeldOut, Progress, Resources, held_out_by, silent, steps_of
+from screening.validation.held_out import (
+    PARTS,
+    HeldOut,
+    Progress,
+    Resources,
+    held_out_by,
+    progress_of_parts,
+    silent,
+)
 from screening.validation.judge import (
     AFTER,
     HeldOutScores,
@@ -161,18 +169,17 @@ def train(
     others = recipes_of(beside, recipe, task, sample.n_rows)
     dated = forward and sample.time is not None
     fits = [len(recipe.members) or 1, len({other.name for other in others} - {*recipe.members})]
-    laying, fitting, comparing, judging = steps_of(
-        progress, [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
-    )
-    laying(1, 1)
-    resources = Resources(jobs, memory, fitting, cluster, kept)
+    shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
+    whole = Resources(jobs, memory, progress, cluster, kept)
+    laying, fitting, comparing, judging = progress_of_parts(whole, shares)
+    laying.progress(1, 1)
 
     def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
         own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
         return own, held_out_by(own, recipe, resources=Resources(jobs))
 
     # The machines of the folds are the model: holding rows out is the training.
-    held_out = held_out_by(study, recipe, resources=resources)
+    held_out = held_out_by(study, recipe, resources=fitting)
     rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
     validation = Validation.of(scored, study)
     if not lesions:  # whose scores are of maps
@@ -186,7 +193,7 @@ def train(
         [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
     )
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
-    compared, fitted = baselines(study, others, held_out, replace(resources, progress=comparing))
+    compared, fitted = baselines(study, others, held_out, comparing)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
@@ -204,9 +211,9 @@ def train(
         beside=compared,
         later=past_and_later(study, past_alone) if dated else None,
     )
-    judging(1, 2)
+    judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
-    judging(1, 1)
+    judging.progress(1, 1)
     document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if of_lesions:
         (point,) = document.operating_points
@@ -294,13 +301,13 @@ def baselines(
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
     found, scores = [], {}
-    for other, progress in zip(others, steps_of(resources.progress, [1.0] * len(others)), strict=True):
+    for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
             held_out = members.get(other.name) or held_out_by(
                 study, other, params=shared,
-                resources=replace(resources, progress=progress), like=method.encoded,
+                resources=step, like=method.encoded,
             )  # fmt: skip
         except (RecipeError, UsageError) as error:
             found.append(replace(facts, reason=str(error)))
