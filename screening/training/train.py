@@ -168,7 +168,7 @@ def train(
             refuse_too_few(name, int(n_cases), study.rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
     dated = forward and sample.time is not None
-    fits = [len(recipe.members) or 1, len({other.name for other in others} - {*recipe.members})]
+    fits = [len(recipe.members) or 1, len({other.name for other in others} - {recipe.name, *recipe.members})]
     shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
     whole = Resources(jobs, memory, progress, cluster, kept)
     laying, fitting, comparing, judging = progress_of_parts(whole, shares)
