@@ -9,10 +9,11 @@ from screening import factors, remedies
 from screening.documents.tables import made
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
-from screening.machines.base import STOPS, Estimator
+from screening.machines.base import Estimator
 from screening.machines.baselines import EasyEnsemble, Logistic
 from screening.machines.boosting import Boosting, HistogramBoosting
 from screening.machines.forests import BalancedForest, RandomForest
+from screening.machines.kernel_machine import STOPS
 from screening.machines.multi_class import MultiClassSVM
 from screening.machines.one_class import OneClassSVM
 from screening.machines.schemes import SCHEMES
