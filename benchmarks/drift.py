@@ -20,15 +20,11 @@ import numpy as np
 from screening import read_cohort, train
 from screening.documents import ScoreCounts
 from screening.documents.drift import alarms
-from screening.ledger import (
-    NightCases,
-    Verdict,
-    history,
-    open_ledger,
-    record_night,
-    record_verdicts,
-)
 from screening.ledger.control import RECENT_NIGHTS, drift_over
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import NightCases, record_night
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 

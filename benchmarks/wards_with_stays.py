@@ -28,16 +28,11 @@ from scipy.stats import norm
 from screening.documents.history import Estimate, HistoryDocument, SensitivityAndPpv
 from screening.documents.shape import plain
 from screening.documents.stored import history_in
-from screening.ledger import (
-    Ledger,
-    NightCases,
-    Verdict,
-    history,
-    open_ledger,
-    record_night,
-    record_verdicts,
-)
+from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import NightCases, record_night
 from screening.ledger.review_stats import WIDER, Sample, pooled
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.statistics.intervals import level_of_every_look, ratio_interval
 from screening.statistics.operating_point import OperatingPoint, Rule, choose
 

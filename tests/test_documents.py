@@ -17,7 +17,8 @@ from screening.documents.run import RunDocument
 from screening.documents.shape import read
 from screening.documents.stored import DOCUMENTS, comparison_in, run_in
 from screening.errors import ModelError
-from screening.ledger import history, open_ledger
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,11 @@ from test_ledger import FACTS, QUESTION, enter, night
 
 from screening.documents import ScoreCounts
 from screening.documents.stored import history_in
-from screening.ledger import NightCases, Verdict, history, open_ledger, record_revision, record_verdicts
-from screening.ledger.database import STATES
+from screening.ledger.database import STATES, open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import record_revision
+from screening.ledger.nights import NightCases
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.history import render_histories, render_history, sentences
 from screening.statistics.intervals import wilson
 from screening.statistics.shift import cells_of, inner_edges

@@ -17,19 +17,11 @@ from screening.documents import Reason
 from screening.documents.shape import plain
 from screening.documents.stored import history_in
 from screening.errors import UsageError
-from screening.ledger import (
-    Due,
-    Pulse,
-    acknowledge,
-    compare_nights,
-    give_up,
-    history,
-    open_ledger,
-    promote,
-    pulses,
-    retire,
-)
-from screening.ledger.status import HELP, exposition
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import promote, retire
+from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
 from screening.page.history import render_history
 
 UTC = datetime.UTC

@@ -414,7 +414,8 @@ def _revised(
     """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
     from functools import partial
 
-    from screening.ledger import open_ledger, record_revision
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import record_revision
     from screening.page import render_model
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
@@ -467,7 +468,8 @@ def retrain(
     from functools import partial
 
     from screening.cohort.reading import read_cohort
-    from screening.ledger import judged, open_ledger, record_retraining
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import judged, record_retraining
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.storage.loading import load_model

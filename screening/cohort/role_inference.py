@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow.compute as pc
 
-from screening.cohort.code_prefixes import CODE, MANY_VALUES
+from screening.cohort.categories import CODE, MANY_VALUES
 from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract

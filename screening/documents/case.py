@@ -78,11 +78,12 @@ class ExplainedCase(Case):
 
 @document
 class GroupFacts:
-    """One patient, where rows come in patients."""
+    """One patient, where rows come in patients; `by_class`: flagged rows by the class that speaks loudest."""
 
     group: str
     rows: int
     flagged: int
+    by_class: Mapping[str, int]
     top_score: float
     display: Mapping[str, str | None] | None = None
     p_value: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from screening.documents.shape import document, rare
 
@@ -23,12 +23,14 @@ class Slice:
 
 @document
 class Cluster:
-    """Flagged voxels that touch."""
+    """Voxels flagged for one class that touch; `millimetres`: from edge to edge, along the body's axes."""
 
+    label: str
     voxels: int
     centre: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+    millimetres: Sequence[float] | None
     top_score: float
 
 
@@ -47,7 +49,7 @@ class Volume:
 
 @document
 class Voxels:
-    """Volumes, clusters and slices of a voxel run."""
+    """Volumes, clusters and slices of a voxel run; `colours`: of each watched class, as #rrggbb."""
 
     axes: Sequence[str]
     step: Sequence[float | None]
@@ -56,6 +58,7 @@ class Voxels:
     patients: Sequence[Volume]
     base: str | None
     scale: Sequence[float] | None
+    colours: Mapping[str, str]
 
 
 @document

@@ -14,7 +14,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.documents.series import shown_series
 from screening.documents.shape import plain
-from screening.ledger import Known, NightCases, Recorded, series_by
+from screening.ledger.nights import Known, NightCases, Recorded, series_by
 from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)

@@ -18,7 +18,7 @@ from screening.documents.model import ModelDocument, TrainedOn
 from screening.documents.series import filled, shown_series
 from screening.documents.shape import plain
 from screening.errors import CohortError, UsageError
-from screening.ledger.retraining import Judged, LastWord
+from screening.ledger.model_registry import Judged, LastWord
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model
 from screening.training.train import train

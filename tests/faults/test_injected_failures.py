@@ -14,7 +14,8 @@ from faults.amounts import LONG, attempts
 from faults.desk import ROLES, content, copied, leftovers, train
 from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
-from screening.ledger import history, open_ledger
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
 from screening.page import render_run
 from screening.page.comparison import render_comparison
 from screening.storage.loading import load_model
