@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Hashable, Mapping
 from numbers import Integral
@@ -26,6 +27,10 @@ class Estimator(BaseEstimator):
     classes_: np.ndarray
     n_features_in_: int
     reads: Precision = np.float64
+    # Parameters of the constructor that a recipe names elsewhere than in its [parameters].
+    composed: tuple[str, ...] = ()
+    # Whether a fitted one can be kept as plain arrays.
+    storable = True
     # Whether the columns of a category serve it as well as one (`cohort.encoding.Bundles`).
     bundled = False
 
@@ -33,6 +38,17 @@ class Estimator(BaseEstimator):
     def most_rows(self) -> int:
         """Rows that it learns from: a stratified sample where there are more, another in every fold."""
         return sys.maxsize
+
+    @staticmethod
+    def lacks() -> str | None:
+        """What must be installed before it can be fitted; None where nothing is missing."""
+        return None
+
+    @classmethod
+    def recipe_parameters(cls) -> tuple[str, ...]:
+        """What a recipe's [parameters] may name of it."""
+        names = (name for name in inspect.signature(cls).parameters if name not in cls.composed)
+        return tuple("seed" if name == "random_state" else name for name in names)
 
     @property
     def linear(self) -> bool:

@@ -79,7 +79,8 @@ class KernelMachine(Estimator):
     n_landmarks: int = 8000
     random_state: int | np.random.RandomState | None = 0
 
-    kind: ClassVar[str]
+    name: ClassVar[str]
+    composed = ("kernel", "gamma", "factor", "scheme", "remedies", "class_weight")
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -146,7 +147,7 @@ class KernelMachine(Estimator):
         """Refuse parameters out of range and compositions that make no sense, naming both sides."""
         if isinstance(self.passes, bool) or self.passes != int(self.passes) or self.passes < 0:
             raise ValueError(f"passes must be a whole number >= 0, got {self.passes!r}")
-        spans = self.kind == "two_class" and not self._n_passes and self.by_rows
+        spans = self.name == "two_class" and not self._n_passes and self.by_rows
         landmarks.check(self.approximation, self.n_landmarks, spans)
         if not self.tol > 0:
             raise ValueError(f"tol must be > 0, got {self.tol!r}")
@@ -155,7 +156,7 @@ class KernelMachine(Estimator):
                 f"gamma {self.gamma!r} belongs to a kernel given by name; {self.kernel} has its own"
             )
         if self.factor is not None:
-            reason = why_not(self.factor, self.kind, getattr(self, "scheme", None), self._kernel.name)
+            reason = why_not(self.factor, self.name, getattr(self, "scheme", None), self._kernel.name)
             if reason:
                 raise ValueError(reason)
 
@@ -261,7 +262,7 @@ class KernelMachine(Estimator):
         passes = Passes.from_state(self._kernel, self.factor, state)
         if len(passes.chain) > 1 and self.factor is None:
             raise ModelError(f"the model has {len(passes.chain)} passes and its recipe has no factor")
-        if self.kind != "one_class":
+        if self.name != "one_class":
             if "classes" not in state:
                 raise ModelError("the model lacks the array 'classes'")
             self.classes_ = state["classes"]

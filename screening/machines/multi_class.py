@@ -55,7 +55,7 @@ class MultiClassSVM(KernelClassifier):
     scheme: str = "one_vs_rest"
     cost_ratio: float | str = 1.0
 
-    kind: ClassVar[str] = "multi_class"
+    name: ClassVar[str] = "multi_class"
 
     def check_parameters(self) -> None:
         super().check_parameters()

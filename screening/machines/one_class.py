@@ -56,7 +56,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     nu: float = 0.1
 
-    kind: ClassVar[str] = "one_class"
+    name: ClassVar[str] = "one_class"
 
     def check_parameters(self) -> None:
         super().check_parameters()

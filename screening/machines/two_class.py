@@ -55,7 +55,7 @@ class TwoClassSVM(KernelClassifier):
 
     remedies: Any = ()
 
-    kind: ClassVar[str] = "two_class"
+    name: ClassVar[str] = "two_class"
 
     @property
     def most_rows(self) -> int:
