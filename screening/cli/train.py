@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +112,8 @@ def train(
     from screening.training.planning import refuse_other_model
 
     check_templates(templates, "model")
-    with opened(cluster) as workers, publish(out, "model") as folder:
+    with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
+        progress(0, 0)  # from here on time counts
         past = read_cohort(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
@@ -125,7 +125,7 @@ def train(
         if workers is not None:
             workers.check(secret=True)
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
-        with waiting as kept, bar("Training") as progress:
+        with waiting as kept:
             model = training.train(
                 past,
                 method,
@@ -238,12 +238,15 @@ def compare(
     from screening.comparison import compare as comparison
     from screening.comparison.compare import write_comparison
     from screening.page.site_templates import check_templates
-    from screening.storage.finished import place_beside
+    from screening.storage.finished import waiting_beside
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    unfinished = place_beside(out, "folds")
-    with publish(out, "comparison") as folder, bar("Comparing") as progress:
+    with (
+        publish(out, "comparison") as folder,
+        waiting_beside(out, "fits") as kept,
+        bar("Comparing") as progress,
+    ):
         read = {
             name: read_cohort(
                 source,
@@ -271,13 +274,12 @@ def compare(
             max_rows=max_rows,
             control=control,
             independent=independent,
-            kept=unfinished,
+            kept=kept,
             cluster=cluster,
             progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
-    shutil.rmtree(unfinished, ignore_errors=True)
     tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
 
 
