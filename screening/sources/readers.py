@@ -15,7 +15,8 @@ import pyarrow as pa
 from screening.documents.voxels import Geometry
 from screening.errors import CohortError, UsageError
 
-T, P = TypeVar("T"), TypeVar("P")
+T = TypeVar("T")
+P = TypeVar("P")
 MOST_FILES = 10_000
 # No table comes near, and memory holds it.
 LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
