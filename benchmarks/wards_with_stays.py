@@ -187,21 +187,26 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
     point = promise(rng, PAST)
     right, ward = truth(point.threshold), Ward(rng, STAYS[stay])
     answered: set[str] = set()  # has a verdict in the unbroken row of nights
+    confirmed: set[str] = set()  # in any row: known from then on
     samples: list[tuple[Sample, Sample]] = []
     for _ in range(nights):
         names, ill, scores = ward.night()
         order = np.argsort(-scores)
         flagged, rest = np.split(order, [np.count_nonzero(scores >= point.threshold)])
-        waiting = [i for i in flagged if names[i] not in answered]
+        waiting = [i for i in flagged if names[i] not in answered | confirmed]
         audits = [rng.permutation(part)[:AUDIT].tolist() for part in (waiting, rest)]
-        known = [(names[i], 1.0, bool(ill[i])) for i in flagged if names[i] in answered]
+        asked = {*audits[0], *(waiting[:TOP] if top else ())}
+        if len(asked) == len(waiting):
+            audits[0] = waiting
+        known = [(names[i], 1.0, bool(ill[i])) for i in flagged if i not in waiting]
         drawn = [
             [(names[i], len(part) / len(audit), bool(ill[i])) for i in audit]
             for part, audit in zip((waiting, rest), audits, strict=True)
         ]
         samples.append((Sample(1, len(flagged), known + drawn[0]), Sample(1, len(rest), drawn[1])))
-        read = {names[i] for i in [*audits[0], *(waiting[:TOP] if top else ())]}
+        read = {names[i] for i in asked}
         answered = {names[i] for i in flagged} & (answered | read)
+        confirmed |= {names[i] for i in asked if ill[i]}
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
     low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed, found)))

@@ -135,7 +135,7 @@ def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
 
 def half_done(site: Path) -> list[Path]:
     """What killed commands left: of a first model, a model's next training, a night, a comparison."""
-    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.folds"
+    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.fits"
     for name in names:
         (site / name).mkdir(parents=True, mode=0o700)
         finished.keep(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -238,12 +237,15 @@ def compare(
     from screening.comparison import compare as comparison
     from screening.comparison.compare import write_comparison
     from screening.page.site_templates import check_templates
-    from screening.storage.finished import place_beside
+    from screening.storage.finished import waiting_beside
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    unfinished = place_beside(out, "folds")
-    with publish(out, "comparison") as folder, bar("Comparing") as progress:
+    with (
+        publish(out, "comparison") as folder,
+        waiting_beside(out, "fits") as kept,
+        bar("Comparing") as progress,
+    ):
         read = {
             name: read_cohort(
                 source,
@@ -271,13 +273,12 @@ def compare(
             max_rows=max_rows,
             control=control,
             independent=independent,
-            kept=unfinished,
+            kept=kept,
             cluster=cluster,
             progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
-    shutil.rmtree(unfinished, ignore_errors=True)
     tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
 
 

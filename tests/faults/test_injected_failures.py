@@ -81,7 +81,7 @@ def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, mon
         where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
         # What is open is removed by way of an open folder; filelock makes sure of a folder that is there.
         cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
-            "open .compared.folds", "open .model.partial", "open .run.partial", "open .run2.partial",
+            "open .compared.fits", "open .model.partial", "open .run.partial", "open .run2.partial",
             "os.mkdir tried",
         )  # fmt: skip
         assert result.exit_code == 2 or (result.exit_code == 0 and cleaning), where
