@@ -278,10 +278,6 @@ class Pooling:
         """Weighted mean of what `by_member` gives, (..., n_outputs)."""
         return (self.by_member(decisions) * self.weights).sum(axis=-2)
 
-    def of_member(self, m: int, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes, intercepts and weights of one member at some outputs."""
-        return self.slopes[m][columns], self.intercepts[m][columns], self.weights[m][columns]
-
     def state(self) -> dict[str, np.ndarray]:
         """As arrays."""
         return {f"blend/{field.name}": getattr(self, field.name) for field in fields(self)}
