@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -207,12 +206,6 @@ def test_the_mail_hook_sends_a_letter_with_a_line_a_series():
 
     assert "Subject: Screening of 2026-03-03: code 5" in received
     assert "ward-7.sepsis: published, flagged 7" in received
-
-
-def test_the_hooks_of_the_document_are_words_of_a_site_file():
-    hooks = tomllib.loads(block("hooks = ["))["hooks"]
-
-    assert [Path(words[1]).name for words in hooks] == ["mail_hook.py", "web_hook.py"]
 
 
 def test_the_container_runs_as_nobody_special_on_a_read_only_root_with_pinned_images():

@@ -19,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening.cohort.encoding import Bundles
 from screening.errors import ModelError
-from screening.machines.base import Classifier, Estimator, KernelMachine
+from screening.factors.first_pass import Pass
+from screening.machines.base import Classifier, Estimator
+from screening.machines.kernel_machine import KernelMachine
 from screening.machines.multi_class import MultiClassSVM
-from screening.machines.passes import Passes, Scorer
-from screening.machines.training import Pass
+from screening.machines.passes import Passes, Scorer, under
 from screening.statistics.calibration import fit_platt
 from screening.statistics.ranking import average_precision
 
@@ -161,11 +162,6 @@ class FoldEnsemble:
         if not machines:
             raise ModelError("the model holds no machine")
         return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
-
-
-def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def as_bytes(rows: np.ndarray) -> np.ndarray:
