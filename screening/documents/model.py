@@ -11,7 +11,7 @@ from screening.documents.figures import OfRule
 from screening.documents.reason import Reason
 from screening.documents.shape import Range, Setting, document, named, rare, read
 from screening.documents.tables import Table, part
-from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
+from screening.documents.validation import Difference, OperatingPointFacts, SearchFacts, ValidationFacts
 
 T = TypeVar("T")
 
@@ -283,11 +283,11 @@ class RecipeFacts:
 class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of the blend.
 
-    `weight` is its share of the blend, 0 to 1; `auroc_without` is the blend's of the others.
+    `weight` is its share of the blend, 0 to 1; `gain` the AUROC of all minus that of the others.
     """
 
     auroc: float
-    auroc_without: float
+    gain: Difference
     weight: float
 
 
@@ -350,9 +350,9 @@ class ModelDocument:
     def __post_init__(self) -> None:
         self._refuse_other_rules()
 
-    def carrying(self, label: str) -> BlendMember:
-        """The member of the blend without which it would rank a class worst."""
-        return min(self.blend, key=lambda member: member.classes[label].auroc_without)
+    def carrying(self, label: str) -> list[BlendMember]:
+        """The members of the blend without which it would surely rank a class worse."""
+        return [member for member in self.blend if (member.classes[label].gain.low or 0.0) > 0]
 
     def _refuse_other_rules(self) -> None:
         """ValueError where figures are of another rule, or another threshold, than the one in use."""

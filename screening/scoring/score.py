@@ -21,7 +21,6 @@ from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.shape import plain
 from screening.documents.stored import run_in
-from screening.documents.tables import table, word
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.gates.own_nights import counts_of
@@ -37,8 +36,8 @@ from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
-from screening.scoring.rows import RowColumns, Rows, write_scores
-from screening.scoring.summary import Kept, Summary
+from screening.scoring.rows import RowColumns, Rows
+from screening.scoring.summary import Summary
 from screening.storage import finished
 from screening.storage.model import Model, Scored, judged, score_batch
 from screening.storage.publishing import publish
@@ -199,34 +198,34 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
-        arrival, n_scored = Arrival(), 0
+        rows, columns = Rows(folder / "scores.parquet"), RowColumns(model)
+        summary, arrival = Summary(model), Arrival()
         with rows.appending(columns.schema) as append:
             for batch, scored in _scored(model, stream, workers, out):
-                append(columns.table(batch, scored))
-                kept.add(batch, scored)
+                table = columns.table(batch, scored)
+                append(table)
+                summary.add(batch, scored, table)
                 arrival.add(batch)
-                n_scored += batch.n_rows
                 if progress is not None:
-                    progress(n_scored, stream.source.n_rows or 0)
+                    progress(summary.n_scored, stream.source.n_rows or 0)
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        summary = Summary(model, kept, rows, seed=int(key[:16], 16))
-        run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
+        begun = started.isoformat(timespec="seconds")
+        run = summary.document(stream, rows, key=key, date=night, started=begun)
         run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
         if ledger is None:
             run = replace(run, attention=of_run(run, trained=model.trained))
-            write_scores(rows, folder / "scores.parquet")
         else:
-            brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
+            brought = night_of(model, run, key, summary.flagged_cases(rows), series, shadow)
             brought = replace(brought, columns=counts_of(stream.gates) if stream.gates else None)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
-            write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))
-        rows.path.unlink()
+            if run.since is not None:
+                run = replace(run, since=replace(run.since, left=rows.lacking(run.since.gone)))
+            rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
-            write_flagged(folder / "flagged.csv", folder / "scores.parquet")
+            write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         run = replace(
             run,
@@ -305,10 +304,10 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """UsageError where the directory holds another night, or this one as another model scored it."""
     try:
-        earlier = read_document(out, "run")
-        date, digest = word(earlier, "date"), word(table(earlier, "model"), "digest")
-    except (ModelError, LookupError, TypeError):
+        earlier = run_in(read_document(out, "run"))
+    except ModelError:
         return  # no run, or a damaged one, which may be replaced
+    date, digest = earlier.date, earlier.model.digest
     another = f"the night of {date}" if date != night else "this night as another model scored it"
     if (date, digest) != (night, model.digest):
         raise UsageError(

@@ -215,11 +215,11 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
     return float(low), float((product + spread) / (b_low * (2 * b - b_low)))
 
 
-def independent_difference(found: Ends, other: Ends) -> Difference:
+def independent_difference(figure: Ends, other: Ends) -> Difference:
     """A figure minus that of other rows, with its 95 % interval (Newcombe 1998, method 10)."""
-    if None in found or None in other:
+    if None in figure or None in other:
         return Difference(difference=None, low=None, high=None)
-    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (found, other))
+    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (figure, other))
     gap = float(value - past)
     return Difference(
         difference=gap,

@@ -98,18 +98,18 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     sensitivity = 1.0 if everything else (m - misses) / (m + design)
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
     evidence = choice.evidence(threshold, rule)
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     for name, value, ends in (
         ("sensitivity", sensitivity, evidence.sensitivity_range()),
         ("specificity", 1 - false / n, evidence.specificity_range()),
     ):
-        found |= _with_range(name, value, ends)
+        figures |= _with_range(name, value, ends)
     drawn = evidence.drawn(choice.prevalence(rule), choice.seed)
     for name, figure in predictive(share, sensitivity, false / n).items():
-        found |= _with_range(name, float(figure), np.quantile(drawn[name], [0.025, 0.975]))
+        figures |= _with_range(name, float(figure), np.quantile(drawn[name], [0.025, 0.975]))
     point = OperatingPoint(
         threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
-        n_positive=m, n_negative=n, n_groups=choice.n_groups, **found,
+        n_positive=m, n_negative=n, n_groups=choice.n_groups, **figures,
     )  # fmt: skip
     return replace(point, notes=_notes(point, design, choice.atom(threshold)))
 

@@ -63,12 +63,12 @@ def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, 
 
     Rates are (rate, low, high), all None where the class is absent; what depends on it is then None.
     """
-    found = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
+    figures = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
     if sensitivity[0] is None or specificity[0] is None:
         flagged = sensitivity if specificity[0] is None else 1 - np.array(specificity)[[0, 2, 1]]
         for name in ("ppv", "npv", "nne"):
-            found |= named(name, UNDEFINED)
-        return found | named("flag_rate", flagged)
+            figures |= named(name, UNDEFINED)
+        return figures | named("flag_rate", flagged)
     hit, clear = np.array(sensitivity, float), np.array(specificity, float)
     false = 1 - clear[[0, 2, 1]]
     at = predictive(prevalence, hit[0], false[0])
@@ -82,8 +82,8 @@ def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, 
             ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
     for name, value in at.items():
         known = name in ranges and np.isfinite(value)
-        found |= named(name, (value, *ranges[name]) if known else UNDEFINED)
-    return found
+        figures |= named(name, (value, *ranges[name]) if known else UNDEFINED)
+    return figures
 
 
 def named(name: str, triple) -> dict[str, float | None]:
@@ -126,14 +126,14 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
     """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
-    found = named("flag_rate", share_range(flagged, codes))
+    figures = named("flag_rate", share_range(flagged, codes))
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
             share = share_range(right[rows], None if codes is None else codes[rows])
-            found |= named(name, share)
+            figures |= named(name, share)
             if name == "ppv":
-                found |= named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
-    return found
+                figures |= named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
+    return figures
 
 
 def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ranking:
@@ -236,8 +236,8 @@ def at_local_prevalence(point: OperatingPoint, share: Share, given: float | None
     rows = []
     for prevalence in ends:
         own = np.isclose(prevalence, point.prevalence)
-        found = vars(point) if own else rates(point.sensitivity_ends, point.specificity_ends, prevalence)
-        rows.append(PredictiveValues(prevalence=prevalence, **{name: found[name] for name in FIGURES}))
+        figures = vars(point) if own else rates(point.sensitivity_ends, point.specificity_ends, prevalence)
+        rows.append(PredictiveValues(prevalence=prevalence, **{name: figures[name] for name in FIGURES}))
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,14 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Bundles, Encoder
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.machines.base import Estimator, KernelMachine
-from screening.machines.ensembles import oriented, oriented_decisions, under
+from screening.machines.base import Estimator
+from screening.machines.ensembles import oriented, oriented_decisions
+from screening.machines.kernel_machine import KernelMachine
 from screening.machines.landmarks import RARE_SHARE
-from screening.machines.passes import decisions_of
+from screening.machines.passes import decisions_at, under
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import Builder, build
+from screening.recipes.building import build
+from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe
 from screening.statistics.threshold_search import alike
 from screening.storage import finished
@@ -40,11 +41,10 @@ class EncodedRows:
 
     recipe: Recipe
     n_outputs: int  # columns of decisions
-    x: np.ndarray  # (n_rows, n_encoded)
+    # the rows, and what lies between them, made once for all folds, settings and methods where memory allows
+    distances: kernel_cache.Distances
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
-    # between all rows, made once for all folds, settings and methods where memory allows
-    distances: kernel_cache.Distances
     encoder: Encoder | None = None  # what made them of a cohort; workers need none
 
     @classmethod
@@ -61,14 +61,22 @@ class EncodedRows:
             cohort.take(target == 0) if recipe.machine == "one_class" else cohort
         )
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        return cls(recipe, task.n_outputs, x, target, groups, kernel_cache.Distances(x, memory), encoder)
+        return cls(recipe, task.n_outputs, kernel_cache.Distances(x, memory), target, groups, encoder)
+
+    @property
+    def x(self) -> np.ndarray:
+        """(n_rows, n_encoded)."""
+        return self.distances.rows
+
+    def of_rows(self, x: np.ndarray) -> EncodedRows:
+        """The same rows encoded otherwise."""
+        return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
     def part(self, rows: np.ndarray) -> EncodedRows:
         """Some of the rows."""
-        x = np.ascontiguousarray(self.x[rows])
         groups = None if self.groups is None else self.groups[rows]
-        distances = kernel_cache.Distances(x, self.distances.memory)
-        return replace(self, x=x, target=self.target[rows], groups=groups, distances=distances)
+        part = self.of_rows(np.ascontiguousarray(self.x[rows]))
+        return replace(part, target=self.target[rows], groups=groups)
 
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
@@ -81,19 +89,19 @@ class EncodedRows:
 
     def estimator(self, parameters: Parameters) -> Estimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        estimator = self._builder.estimator(parameters)
+        estimator = self._parts.estimator(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
 
     @property
     def bundles(self) -> Bundles | None:
         """The columns of a category as one, where the recipe's machine is as well served by it."""
-        if self.encoder is None or not self._builder.estimator({}).bundled:
+        if self.encoder is None or not self._parts.estimator({}).bundled:
             return None
         return self.encoder.bundles()
 
     @cached_property
-    def _builder(self) -> Builder:
-        return Builder(self.recipe)
+    def _parts(self) -> Parts:
+        return Parts(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:
@@ -114,46 +122,48 @@ class EncodedRows:
         decide on; with None nothing is decided.
         """
         rows = self.learnable(rows)
-        most = self._builder.estimator(settings[0]).most_rows
+        most = self._parts.estimator(settings[0]).most_rows
         if len(rows) > most:
             rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
-        known = {}
-        if self.recipe.machine in ("two_class", "multi_class"):
-            known = {"groups": None if self.groups is None else self.groups[rows]}
+        groups = None if self.groups is None else self.groups[rows]
         machines: dict[int, Estimator] = {}
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
-        with kernel_cache.using(kernel_cache.Shared(x, self.distances.memory, part, asked)):
-            ordered = by_shared_work(settings)
-            for family in self._builder.families([settings[at] for at in ordered]):
-                numbers = [ordered[place] for place in family]
-                fitted = self._fitted([settings[at] for at in numbers], x, target, known)
-                machines |= zip(numbers, fitted, strict=True)
-                if asked is not None:
-                    decided |= zip(numbers, self._decisions_of(fitted, asked), strict=True)
+        cache = kernel_cache.KernelCache(x, self.distances.memory, part, asked)
+        ordered = by_shared_work(settings)
+        for family in self._parts.families([settings[at] for at in ordered]):
+            numbers = [ordered[place] for place in family]
+            fitted = self._fitted([settings[at] for at in numbers], target, groups, cache)
+            machines |= zip(numbers, fitted, strict=True)
+            if asked is not None:
+                decided |= zip(numbers, self._decisions_at(asked, fitted, cache), strict=True)
         return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
 
     def _fitted(
-        self, family: Sequence[Parameters], x: np.ndarray, target: np.ndarray, known: dict[str, Any]
-    ) -> list[Estimator]:
-        """Machines of settings that differ in their factors alone."""
+        self, family: Sequence[Parameters], target: np.ndarray, groups: np.ndarray | None,
+        cache: kernel_cache.KernelCache,
+    ) -> Sequence[Estimator]:  # fmt: skip
+        """Machines of settings that differ in their factors alone, on the rows of the cache."""
         first = self.estimator(family[0])
-        if len(family) == 1:
-            fitted = [first.fit(x, target, **known)]
-        else:
-            fitted = first.fit_each([self._builder.factor(each) for each in family], x, target, **known)
-        return [each.relative() for each in fitted] if self.recipe.machine == "one_class" else fitted
+        if not isinstance(first, KernelMachine):
+            return [first.fit(cache.rows, target)]
+        factors = [self._parts.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
+        cache.trained = []
+        fitted = first.fit_each(factors, cache.rows, target, groups, cache)
+        return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
 
-    def _decisions_of(self, machines: Sequence[Estimator], x: np.ndarray) -> list[np.ndarray]:
+    def _decisions_at(
+        self, asked: np.ndarray, machines: Sequence[Estimator], cache: kernel_cache.KernelCache
+    ) -> list[np.ndarray]:
         """``decisions`` of machines that were fitted together."""
-        kernel_machines = [each for each in machines if isinstance(each, KernelMachine)]
+        kernel_machines = [machine for machine in machines if isinstance(machine, KernelMachine)]
         if len(kernel_machines) < len(machines):
-            return [self.decisions(each, x) for each in machines]
-        found = decisions_of([each.passes_kept for each in kernel_machines], x)
+            return [self.decisions(machine, asked) for machine in machines]
+        decided = decisions_at(cache, [machine.passes_kept for machine in kernel_machines], asked)
         return [
-            oriented(each.scores_from(own), each, self.recipe.machine, self.n_outputs)
-            for each, own in zip(kernel_machines, found, strict=True)
+            oriented(machine.scores_from(own), machine, self.recipe.machine, self.n_outputs)
+            for machine, own in zip(kernel_machines, decided, strict=True)
         ]
 
     def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:
@@ -223,13 +233,33 @@ def fit_folds(
     for number, place in enumerate(places):
         if arrays := finished.take(place):
             known[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
-    waiting = [(rows, dealt, *piece, settings) for number, piece in enumerate(pieces) if number not in known]
-    results = in_parallel(fit_fold, waiting, jobs=jobs, cluster=cluster, shared=[rows, dealt])
+    # Apart, for members of a blend have all but the recipe in common.
+    shared = rows.distances, rows.target, rows.groups, dealt
+    waiting = [
+        (rows.recipe, rows.n_outputs, *shared, *piece, settings)
+        for number, piece in enumerate(pieces)
+        if number not in known
+    ]
+    results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster, shared=shared)
     for number in range(len(pieces)):
         fit = known.get(number) or next(results)
         if places and number not in known:
             finished.keep(places[number], fit.arrays())
         yield fit
+
+
+def _fit_part(
+    recipe: Recipe,
+    n_outputs: int,
+    distances: kernel_cache.Distances,
+    target: np.ndarray,
+    groups: np.ndarray | None,
+    dealt: np.ndarray,
+    fold: int,
+    lot: Sequence[int],
+    settings: Sequence[Parameters],
+) -> FoldFit:
+    return fit_fold(EncodedRows(recipe, n_outputs, distances, target, groups), dealt, fold, lot, settings)
 
 
 def fit_fold(
