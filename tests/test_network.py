@@ -291,6 +291,7 @@ def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
     ("text", "word"),
     [
         ("[series.a]\nmodel='m'\ncohort='c'\njobs=9\n", "series.a.jobs: 9 is more than the 2"),
+        ("[series.a]\nmodel='m'\ncohort='runs/in/{date}'\nout='in/{date}/out'\n", "series' table"),
         (("[series.a]\nmodel='m'\ncohort='c'\nout='{date}'\n" * 2).replace("a]", "b]", 1), "same place"),
         ("[series.a]\nmodel='m'\ncohort='c'\nshadow=['x/m','y/m']\n", "the same name"),
         ("", "no series"),

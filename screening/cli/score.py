@@ -234,13 +234,13 @@ def run(
         raise UsageError("--accept-delivery is for tables that somebody has looked at; give --only NAME too")
     night = night_of_date(date)
     logs.about(night=night)
-    found = run_night(
+    overview, page = run_night(
         network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
         cluster=cluster,
     )  # fmt: skip
-    document = plain(found.document)
-    text = json.dumps(document | {"overview": str(found.page)}, ensure_ascii=False).encode()
-    lines = [*found.document.series, *found.document.caught_up, *found.document.shadows]
+    document = plain(overview)
+    text = json.dumps(document | {"overview": str(page)}, ensure_ascii=False).encode()
+    lines = [*overview.series, *overview.caught_up, *overview.shadows]
     failed = sum(one.status == "failed" for one in lines)
     if failed:
         logs.note(f"{failed} of {len(lines)} nights failed")
@@ -250,7 +250,7 @@ def run(
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
     if as_json:
-        tell(document | {"overview": str(found.page), "hooks": [plain(hook) for hook in hooks]}, True)
+        tell(document | {"overview": str(page), "hooks": [plain(hook) for hook in hooks]}, True)
     else:
         answer = {
             "night": night,
@@ -261,12 +261,12 @@ def run(
                 + in_a_row(one.attention)
                 for one in lines
             ],
-            "overview": str(found.page),
+            "overview": str(page),
             "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
         }
         tell(answer, False)
-    if found.document.exit_code:
-        raise typer.Exit(found.document.exit_code)
+    if overview.exit_code:
+        raise typer.Exit(overview.exit_code)
 
 
 def explain(

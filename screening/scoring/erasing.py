@@ -336,8 +336,12 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
             fewer[part] = [each for each in listed if not goes(*(each.get(key) for key in NAMES))]
     fewer["sample"] = [each for each in document["sample"] if not goes(each)]
     if document.get("since"):
-        left = [each for each in document["since"]["gone"] if not goes(each)]
-        fewer["since"] = document["since"] | {"gone": left}
+        names = {
+            key: [each for each in listed if not goes(each)]
+            for key, listed in document["since"].items()
+            if key != "night"
+        }
+        fewer["since"] = document["since"] | names
     if document.get("voxels"):
         shown = [each for each in document["voxels"]["patients"] if not goes(each["group"])]
         fewer["voxels"] = document["voxels"] | {"patients": shown}

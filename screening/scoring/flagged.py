@@ -22,7 +22,7 @@ from screening.storage.model import CHANCES
 from screening.storage.serialization import read_document
 
 # Rows in memory at a time: for more of them the table is gone through again.
-PIECE_ROWS = 400_000
+PIECE_ROWS = 300_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.

@@ -221,6 +221,8 @@ def score(
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
+            if run.since is not None:
+                run = replace(run, since=replace(run.since, left=rows.lacking(run.since.gone)))
             rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
