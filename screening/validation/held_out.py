@@ -37,7 +37,7 @@ from screening.validation.search import Parameters, candidates_of, choose_settin
 Progress = Callable[[int, int], None]
 
 # With more rows than this settings compete on a sub-sample, and what is chosen learns from all of them; of
-# a blend two-class machines learn in the span of some rows (`machines.nystroem`), forests have fewer and
+# a blend two-class machines learn in the span of some rows (`machines.landmarks`), forests have fewer and
 # smaller trees a fold (better ones in sum, where the trees of all folds draw from so many), light members go.
 MANY_ROWS = 5_000
 SPANNING = 300
@@ -132,7 +132,7 @@ def hold_out(
     whole = encoded_for(study, recipe, resources, like)
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
     bundles = whole.bundles if n_rows > MANY_ROWS else None
-    encoded = whole if bundles is None else replace(whole, x=bundles.of(whole.x))
+    encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
     few = None
