@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from screening import read_cohort, train
-from screening.documents import ScoreCounts
 from screening.documents.drift import alarms
+from screening.documents.run import ScoreCounts
 from screening.ledger import (
     NightCases,
     Verdict,
@@ -51,7 +51,14 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
     counts = np.bincount(cell, minlength=len(known))
     found = shift(known, counts)
     assert found is not None
-    return ScoreCounts("row", tuple(known), tuple(counts), found.distance, found.p, found.higher)
+    return ScoreCounts(
+        unit="row",
+        known=tuple(known),
+        counted=tuple(counts),
+        distance=found.distance,
+        p=found.p,
+        higher=found.higher,
+    )
 
 
 def nights_alone(times: int) -> None:
@@ -107,7 +114,11 @@ def nights_together(times: int) -> None:
                     every += np.bincount(cell, minlength=len(known))
                     nights.append(
                         ScoreCounts(
-                            "row", tuple(known), (), who=tuple(who.tolist()), cell=tuple(cell.tolist())
+                            unit="row",
+                            known=tuple(known),
+                            counted=(),
+                            who=tuple(who.tolist()),
+                            cell=tuple(cell.tolist()),
                         )
                     )
                 told = drift_over(nights)
@@ -204,7 +215,9 @@ def long_history(nights: int) -> None:
         for night in range(nights):
             date = str(datetime.date(2023, 1, 1) + datetime.timedelta(days=night))
             who, cell = rng.integers(2**32, size=240).tolist(), rng.integers(20, size=240).tolist()
-            drift = ScoreCounts("row", (34,) * 20, (12,) * 20, 0.05, 0.5, False, tuple(who), tuple(cell))
+            drift = ScoreCounts(
+                unit="row", known=(34,) * 20, counted=(12,) * 20, distance=0.05, p=0.5, who=who, cell=cell
+            )
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
             found = record_night(ledger, brought)

@@ -26,8 +26,6 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from screening.documents.history import Estimate, HistoryDocument, SensitivityAndPpv
-from screening.documents.shape import plain
-from screening.documents.stored import history_in
 from screening.ledger import (
     Ledger,
     NightCases,
@@ -129,7 +127,7 @@ def nights_of(
         Estimate(value=value, low=low, high=high)
         for value, low, high in (point.sensitivity_ends, point.ppv_ends)
     )
-    promised = plain(SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv))
+    promised = SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv).to_dict()
     facts = {
         "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": point.threshold},
         "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "attention": [],
@@ -158,7 +156,7 @@ def nights_of(
             record_verdicts(ledger, of_key, verdicts)
         due = [one for one in due if one[0] > number]
         if (number + 1) % EVERY == 0 or number + 1 == nights:
-            yield history_in(history(ledger))
+            yield HistoryDocument.from_dict(history(ledger))
 
 
 def one_history(

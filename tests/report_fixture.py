@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from screening.documents.attention import of_run
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
@@ -249,7 +249,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
 
 def judged(document: dict[str, Any]) -> dict[str, Any]:
     """The run with what deserves attention in it, as scoring decides it."""
-    return document | {"attention": [reason.to_dict() for reason in of_run(run_in(document))]}
+    return document | {"attention": [vars(reason) for reason in of_run(RunDocument.from_dict(document))]}
 
 
 def observed(**known: Any) -> dict[str, Any]:

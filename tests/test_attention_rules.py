@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -14,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
-from screening.documents import Reason
 from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
 from screening.documents.attention import of_run as reasons_of
+from screening.documents.base import Reason
 from screening.documents.run import RunDocument
-from screening.documents.stored import run_in
 from screening.page import format as shown
 from screening.page import render_run
 
@@ -36,7 +34,7 @@ def run(**changes) -> dict:
 
 def undecided(document: dict) -> RunDocument:
     """The night before anything was decided, but for what the gates found in its data."""
-    return run_in(document)
+    return RunDocument.from_dict(document)
 
 
 def of_run(document: dict, **known) -> list[Reason]:
@@ -147,7 +145,7 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
     night = run(model__training__leaks=[leak])
 
-    (reason,) = of_model(run_in(night).model)
+    (reason,) = of_model(RunDocument.from_dict(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
 
@@ -161,7 +159,7 @@ def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
 
 
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
-    low, high = flags_expected(run_in(run()).model, 240)
+    low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
 
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
@@ -181,12 +179,11 @@ def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more
 
 @given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
 def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
-    model = run_in(run()).model
+    model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
-    model = replace(
-        model,
-        operating_points=[replace(point, flag_rate=rate)],
-        validation=replace(model.validation, n_rows=known),
+    model = model.replace(
+        operating_points=[point.replace(flag_rate=rate)],
+        validation=model.validation.replace(n_rows=known),
     )
 
     low, high = flags_expected(model, scored)
@@ -203,8 +200,8 @@ def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, 
     document["model"]["contract"]["cohort"]["capacity"] = None
     night, alarms = undecided(document), 0.0
     for flagged in range(scored + 1):
-        counts = replace(night.counts, flagged=flagged)
-        alarms += bool(reasons_of(replace(night, counts=counts))) * binom.pmf(flagged, scored, rate)
+        counts = night.counts.replace(flagged=flagged)
+        alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(flagged, scored, rate)
 
     assert alarms < 0.01
 
@@ -222,7 +219,7 @@ def said(reasons: list[dict]) -> list[str]:
 
 
 def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
-    only = Reason("odd", "Something is odd.", remedy="Look at it.").to_dict()
+    only = vars(Reason("odd", "Something is odd.", remedy="Look at it."))
     night = run(counts__refused=7) | {"attention": [only]}
 
     assert told_on(render_run(night)) == ["Something is odd.", "Look at it."]
@@ -232,13 +229,13 @@ def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
 @settings(max_examples=25, deadline=None)
 @given(
     st.sets(st.sampled_from(sorted(TELLING))),
-    st.lists(st.builds(Reason, st.just("values"), st.text("αz é<&\u202e", min_size=1).map("crp {}.".format))),
+    st.lists(st.text("αz é<&\u202e", min_size=1).map(lambda text: Reason("values", f"crp {text}."))),
     st.integers(0, 5),
 )
 def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, quiet):
     night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
-    night["attention"] = [reason.to_dict() for reason in gates]
-    reasons = [reason.to_dict() for reason in of_run(night, quiet=quiet)]
+    night["attention"] = [vars(reason) for reason in gates]
+    reasons = [vars(reason) for reason in of_run(night, quiet=quiet)]
 
     told = told_on(render_run(night | {"attention": reasons}))
 

@@ -1,7 +1,6 @@
 """A model tried on another cohort: what was found beside what was promised, and none of its own rows."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ from flow_cohorts import patients, voxels, written
 
 from screening import load_model, read_cohort, train, validate
 from screening.documents.chances import chance_band
-from screening.documents.stored import validation_in
+from screening.documents.comparison import ExternalValidation
 from screening.errors import CohortError, UsageError
 from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.intervals import wilson
@@ -193,7 +192,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     page = (out / "report.html").read_text()
     again = screen("report", out, "--out", tmp_path / "again.html")
 
-    stored = validation_in(json.loads((out / "validation.json").read_text()))
+    stored = ExternalValidation.from_dict(json.loads((out / "validation.json").read_text()))
     assert stored.figures == found.figures
     assert told["classes"]["yes"]["promise"]["threshold"] == found.operating_points[0].threshold
     assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
@@ -203,7 +202,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
 
 
 def test_a_document_of_two_thresholds_is_refused(found):
-    point = replace(found.operating_points[0], threshold=0.0)
+    point = found.operating_points[0].replace(threshold=0.0)
 
     with pytest.raises(ValueError, match="of another threshold"):
-        replace(found, operating_points=[point])
+        found.replace(operating_points=[point])

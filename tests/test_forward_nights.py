@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_ledger import FACTS, enter
 from test_series import of_ward
 
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
 from screening.ledger import Due, Verdict, history, pulses, record_verdicts
 from screening.ledger.status import exposition
 from screening.page.history import sentences
@@ -49,7 +49,7 @@ def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PRO
 def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):
     simulate(ledger, 28)
     told = history(ledger, "ward-1")
-    found = history_in(told).series[0].forward
+    found = HistoryDocument.from_dict(told).series[0].forward
     truth = ILL * FOUND / (ILL * FOUND + (1 - ILL) * FALSE)
 
     assert (found.nights, found.model) == (28, "m" * 12)
@@ -74,7 +74,7 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
 def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
     high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
     simulate(ledger, 28, promised=high)
-    (series,) = history_in(history(ledger)).series
+    (series,) = HistoryDocument.from_dict(history(ledger)).series
     lines = [line for line in sentences(series) if "validation estimate 99" in line]
 
     assert series.forward.below == ["sensitivity", "ppv"]
@@ -83,7 +83,7 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
 
 def test_nights_nobody_judged_promise_and_show_nothing(ledger):
     enter(ledger, of_ward("ward-1", 1, "ab"))
-    (series,) = history_in(history(ledger)).series
+    (series,) = HistoryDocument.from_dict(history(ledger)).series
 
     assert series.forward.seen.sensitivity.value is None
     assert series.forward.promised is None

@@ -1,6 +1,5 @@
 """Thresholds: chosen by the stated rule, exactly, and honest about what they promise."""
 
-from dataclasses import replace
 from math import floor
 
 import numpy as np
@@ -121,7 +120,7 @@ def test_only_the_order_of_scores_counts(rows, rule):
     point = choose(scores, y, rule, fold=fold)
     bent = choose(np.exp(scores) - 1, y, rule, fold=fold)
 
-    assert replace(bent, threshold=point.threshold) == point
+    assert bent.replace(threshold=point.threshold) == point
 
 
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():

@@ -1,7 +1,6 @@
 """The figures of an operating point: intervals by rows, folds and groups, curves, and what is stored."""
 
 import json
-from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from labelled_scores import grouped, labelled
 from sklearn.metrics import accuracy_score, f1_score
 
 from screening.documents.figures import Observed
-from screening.documents.shape import plain, read
 from screening.errors import UsageError
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import Rule, choose, curve, performance, points, summary
@@ -82,7 +80,7 @@ def test_groups_of_one_row_are_independent_rows():
     scores, y = labelled()
     alone = choose(scores, y, Rule("g_mean"), np.arange(len(y)))
 
-    assert replace(alone, n_groups=None) == choose(scores, y, Rule("g_mean"))
+    assert alone.replace(n_groups=None) == choose(scores, y, Rule("g_mean"))
     assert alone.n_groups == len(y)
 
 
@@ -102,8 +100,8 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     made += [curve(scores, y, group), summary(scores, y, group)]
 
     for figures in made:
-        text = json.dumps(plain(figures), allow_nan=False)
-        assert plain(read(type(figures), json.loads(text), "figures")) == plain(figures)
+        text = json.dumps(figures.to_dict(), allow_nan=False)
+        assert type(figures).from_dict(json.loads(text), "figures").to_dict() == figures.to_dict()
 
 
 def test_a_curve_passes_through_what_performance_says():
@@ -111,7 +109,7 @@ def test_a_curve_passes_through_what_performance_says():
     drawn = curve(scores, y, points=50)
     for i in range(0, len(drawn.threshold), 12):
         at = performance(scores, y, drawn.threshold[i])
-        names = [each.name for each in fields(drawn)]
+        names = type(drawn).model_fields
         assert [getattr(drawn, name)[i] for name in names] == pytest.approx(
             [getattr(at, name) for name in names]
         )

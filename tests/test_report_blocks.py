@@ -9,9 +9,7 @@ from report_fixture import KEPT, hostile, judged, nosocomial_model, nosocomial_r
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
-from screening.documents import ScoreCounts
-from screening.documents.shape import plain
-from screening.documents.stored import model_in
+from screening.documents.model import ModelDocument
 from screening.page import render_model, render_run
 from screening.page.performance import pruning_chart
 from screening.scoring.voxels import as_base64, palette_png, ramp
@@ -44,9 +42,9 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         },
         "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
         "calibration": {
-            label: plain(
-                calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
-            )
+            label: calibrate(
+                rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2
+            ).to_dict()
         },
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
@@ -75,7 +73,7 @@ def appraised_run() -> dict[str, Any]:
     run |= {
         "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
                         "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
-        "drift": ScoreCounts("row", (15,) * 20, (9,) * 20, 0.02, 0.8).to_dict(),
+        "drift": {"unit": "row", "known": [15] * 20, "counted": [9] * 20, "distance": 0.02, "p": 0.8},
         "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
                       {"column": "sex", "level": None, "n": None, "flag_rate": None},
                       {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
@@ -224,4 +222,4 @@ def test_pruned_model_shows_what_the_removals_cost():
     assert "Support vectors removed" in page
     assert "3 support vectors of the larger class removed" in page
     assert "went from 25" in page
-    assert len(pruning_chart(model_in(model_with(PATH))).lines) == 2
+    assert len(pruning_chart(ModelDocument.from_dict(model_with(PATH))).lines) == 2

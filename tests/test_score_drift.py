@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
-from screening.documents import Reason, ScoreCounts
+from screening.documents.base import Reason
 from screening.documents.drift import alarms, reason, words
+from screening.documents.run import ScoreCounts
 from screening.ledger.control import drift_over
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
@@ -23,7 +24,9 @@ def told(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCount
     edges = inner_edges(past)
     known, seen = (np.bincount(cells_of(one, edges), minlength=len(edges) + 1) for one in (past, tonight))
     found = shift(known, seen)
-    return ScoreCounts(unit, tuple(known), tuple(seen), found.distance, found.p, found.higher)
+    return ScoreCounts(
+        unit=unit, known=known, counted=seen, distance=found.distance, p=found.p, higher=found.higher
+    )
 
 
 @given(counts, counts)
@@ -98,7 +101,11 @@ def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> 
         cell = cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges)
         made.append(
             ScoreCounts(
-                "row", known, (), who=tuple(range(turn * beds, turn * beds + beds)), cell=tuple(cell.tolist())
+                unit="row",
+                known=known,
+                counted=(),
+                who=tuple(range(turn * beds, turn * beds + beds)),
+                cell=tuple(cell.tolist()),
             )
         )
     return made
@@ -116,7 +123,13 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
 
 def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
     """A night of patients in these of twenty cells, each of which held as many of the training rows."""
-    return ScoreCounts("row", (per_cell,) * 20, (), who=tuple(range(len(cells))), cell=tuple(cells.tolist()))
+    return ScoreCounts(
+        unit="row",
+        known=(per_cell,) * 20,
+        counted=(),
+        who=tuple(range(len(cells))),
+        cell=tuple(cells.tolist()),
+    )
 
 
 @pytest.mark.parametrize(("in_the_last", "spoken"), [(17, False), (18, False), (20, True), (22, True)])
@@ -141,8 +154,11 @@ def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():
-    assert drift_over([None, ScoreCounts("row", (3, 4), (1, 1))]) is None
-    assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))]).reason is None
+    assert drift_over([None, ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))]) is None
+    assert (
+        drift_over([ScoreCounts(unit="row", known=(3, 4), counted=(1, 1), who=(1,), cell=(0,))]).reason
+        is None
+    )
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
-from screening.documents.series import series_name
 from screening.errors import UsageError
 from screening.ledger import (
     NightCases,
@@ -22,6 +21,7 @@ from screening.ledger import (
 from screening.ledger.database import RUNS
 from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
 from screening.ledger.kinds import Forgotten, append
+from screening.spelling import series_name
 
 
 def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from screening.documents.base import Reason
     from screening.documents.history import NightsBeside
-    from screening.documents.reason import Reason
     from screening.storage.model import Model
 
 

@@ -29,7 +29,7 @@ from screening.cohort.role_inference import (
 )
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.documents.reason import Reason
+from screening.documents.base import Reason
 from screening.errors import UsageError
 from screening.sources.number_formats import fast_numbers
 from screening.sources.readers import Source

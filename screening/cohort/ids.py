@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from scipy.stats import hypergeom
 
 from screening.cohort.cohort import Cohort
+from screening.documents.base import Reason
 from screening.documents.model import IdShape, ModelDocument
-from screening.documents.reason import Reason
 
 ROW_NUMBERS = "ids_are_row_numbers"
 PLACE_NAMES = r"#|nr|no|number|index|row|unnamed: \d+|__index_level_\d+__"

@@ -10,7 +10,6 @@ from screening.cohort.neighbourhood import with_neighbourhood
 from screening.cohort.role_inference import inferred
 from screening.cohort.stream import BATCH_ROWS, CohortStream, GroupStream
 from screening.contract.contract import Contract
-from screening.documents.tables import table
 from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.sources.opening import Readable, source_at
@@ -156,6 +155,6 @@ def contract_of(
     taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
     if taken & set(base.features):
         content = base.to_dict()
-        content["features"] = {n: f for n, f in table(content, "features").items() if n not in taken}
+        content["features"] = {n: f for n, f in content["features"].items() if n not in taken}
         base = Contract.from_dict(content)
     return base.with_roles(**given)

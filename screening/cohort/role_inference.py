@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,7 +15,6 @@ from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.number_formats import truths
 from screening.sources.readers import Source
@@ -94,7 +94,7 @@ def inferred(
     roles = with_coordinates(summaries, given, notes) if given.group else given
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
     used.update(roles.display)
-    features: dict[str, dict[str, object]] = {}
+    features: dict[str, dict[str, Any]] = {}
     dropped: dict[str, list[str]] = {}
     kinds: dict[str, list[str]] = {}
     for name, summary in summaries.items():
@@ -107,7 +107,7 @@ def inferred(
             continue
         feature = _feature(summary, starter, codes)
         features[name] = feature
-        kinds.setdefault(word(feature, "type"), []).append(name)
+        kinds.setdefault(feature["type"], []).append(name)
         if feature["missing"] in ("indicator", "category"):
             kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
         if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
@@ -133,7 +133,7 @@ def inferred(
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     content = roles.to_dict()
     left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
-    content["cohort"] = table(content, "cohort") | {"drop": left_out}
+    content["cohort"] = content["cohort"] | {"drop": left_out}
     content.update(features=features, feature_order=[*features])
     return Contract.from_dict(content), notes
 
@@ -250,7 +250,7 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
 
 
-def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, object]:
+def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, Any]:
     numeric = not codes and _mostly_numbers(summary)
     coded = summary.coded_share if starter and numeric else 0.0
     often_missing = summary.missing_share + coded > INDICATOR_SHARE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from screening.contract.parsing import (
     read_time,
 )
 from screening.contract.violations import Violations, described, refuse_absent
-from screening.documents.tables import made
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
 from screening.sources.columns import Columns, stretches
@@ -184,7 +184,7 @@ class CohortStream:
                     faults.append((column, kind, mask))
             return typed.values
 
-        parts: dict[str, np.ndarray | Columns] = {}
+        parts: dict[str, Any] = {}
         if contract.id:
             parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
         if contract.group:
@@ -211,7 +211,7 @@ class CohortStream:
         }
         features = Columns(columns, block.n_rows)
         faults += self._refused_unseen(features, unlisted)
-        return TypedBlock(made(Parts, parts | {"features": features}), faults, block.n_rows, unlisted)
+        return TypedBlock(Parts(features=features, **parts), faults, block.n_rows, unlisted)
 
     def _refused_unseen(
         self, features: Columns, unlisted: dict[str, np.ndarray]

@@ -14,11 +14,9 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents import shape
+from screening.documents.base import FORMAT_VERSION, Document
 from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
-from screening.documents.model import FORMAT_VERSION
 from screening.documents.notebook import Brief, InBrief, comparison_brief
-from screening.documents.shape import plain
 from screening.documents.validation import Platt, SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
@@ -67,7 +65,7 @@ class Comparison(InBrief):
     @cached_property
     def document(self) -> dict[str, object]:
         """What `comparison.json` holds."""
-        return plain(self.facts)
+        return self.facts.to_dict()
 
     def brief(self) -> Brief:
         return comparison_brief(self.facts)
@@ -86,7 +84,7 @@ class Comparison(InBrief):
         return {
             "control": self.facts.settings.control,
             "cohorts": tables,
-            "ranks": None if ranks is None else plain(ranks),
+            "ranks": None if ranks is None else ranks.to_dict(),
         }
 
     def table(self) -> dict[str, list[str]]:
@@ -130,8 +128,7 @@ FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 """The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
 
 
-@shape.document
-class FitFacts:
+class FitFacts(Document):
     """What choosing the setting and fitting the machines came to."""
 
     search: SearchFacts
@@ -154,7 +151,7 @@ class Method:
         """Of everything that its held-out scores depend on."""
         study = self.study
         rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
-        made_by = [study.search, study.seed, versions(), plain(study.task.facts())]
+        made_by = [study.search, study.seed, versions(), study.task.facts().to_dict()]
         return digest_of_json(
             [_digest(study.sample), rows, *made_by, self.recipe.text, self.recipe.parameters]
         )[:24]
@@ -321,7 +318,7 @@ def held_out(key: str, study: Study, recipe: Recipe) -> tuple[str, dict[str, np.
         search=found.search, class_chances=found.class_chances, sv_share=found.sv_share,
         fit_seconds=fit_seconds, score_seconds=score_seconds,
     )  # fmt: skip
-    arrays = {"decisions": found.decisions, "facts": np.frombuffer(canonical(plain(facts)), np.uint8)}
+    arrays = {"decisions": found.decisions, "facts": np.frombuffer(canonical(facts.to_dict()), np.uint8)}
     copies = alike(found.encoded.x)
     return key, arrays if copies is None else arrays | {"alike": copies}
 
@@ -357,7 +354,7 @@ def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, d
 
 def at_thresholds(method: Method, made: Mapping[str, np.ndarray]) -> Judged:
     """A method's thresholds by the rule, from what `work_through` made of it."""
-    study, fit = method.study, shape.read(FitFacts, json.loads(made["facts"].tobytes()), "a kept method")
+    study, fit = method.study, FitFacts.from_dict(json.loads(made["facts"].tobytes()), "a kept method")
     validation = Validation.of_decisions(
         made["decisions"].astype(float), study.task, study.target, study.groups, fit.class_chances,
         fold=study.fold[0], n_settings=fit.search.n_candidates, alike=made.get("alike"),

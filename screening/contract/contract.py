@@ -7,7 +7,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,11 +21,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from screening.contract.keys import contract_toml, keys_of
-from screening.documents.series import series_name
-from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
 MOST_BYTES = 16 << 20
@@ -162,12 +160,12 @@ def _labels(path: Path) -> dict[str, str]:
     return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
 
 
-def _day(value: object) -> datetime.date | None:
+def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     if value is None or type(value) is datetime.date:
         return value
     try:
-        return datetime.date.fromisoformat(of(str, value))
+        return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
 
@@ -365,7 +363,7 @@ class Contract(BaseModel):
         except ValidationError as error:
             raise CohortError([_fault(place, item) for item in error.errors()]) from error
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
@@ -381,7 +379,7 @@ class Contract(BaseModel):
         """The same contract with other roles (values that are None or empty are left as they are)."""
         content = self.to_dict()
         given = {role: value for role, value in roles.items() if value}
-        return Contract.from_dict(content | {"cohort": table(content, "cohort") | given})
+        return Contract.from_dict(content | {"cohort": content["cohort"] | given})
 
     def unseen_policy(self, name: str) -> OnUnseen:
         """What is done with a category of feature `name` that training never saw."""

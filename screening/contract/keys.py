@@ -7,13 +7,12 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tomlkit
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 from tomlkit.items import Comment
-
-from screening.documents.tables import of
 
 WIDTH = 98
 HEAD = (
@@ -120,7 +119,7 @@ def _toml(value: object) -> str:
 
 
 def contract_toml(
-    content: Mapping[str, object], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
+    content: Mapping[str, Any], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
 ) -> str:
     """Return TOML text of a flat contract (roles at the top level, `features` a table of tables).
 
@@ -134,7 +133,7 @@ def contract_toml(
     text.add(tomlkit.nl())
     text.add("cohort", _roles(content, roles, features))
     of_features = tomlkit.table(is_super_table=True)
-    stated = of(dict, content.get("features", {}))
+    stated = content.get("features", {})
     for name, feature in stated.items():
         said = tomlkit.table()
         said.update({key: value for key, value in feature.items() if value is not None})

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from screening.deidentify.k_anonymity import LEAST, at_least, band, crowds, step_of, suppress_small, widened
 from screening.deidentify.key import SiteKey
 from screening.deidentify.ranks import Ranks
-from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
+from screening.documents.run import Case, Contribution
 
 WITHHELD = "withheld"
 CHANCE_STEP = 0.05
@@ -52,7 +51,7 @@ def alike(
         # In the order of the pseudonyms: where a row stands does not tell its rank.
         named = {key.pseudonym(case.id): owner(case) for case in crowd}
         for name, whose in sorted(named.items()):
-            yield whose, replace(line, id=name, rank=place if numbered else None)
+            yield whose, line.replace(id=name, rank=place if numbered else None)
         place += len(crowd)
 
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 
-from screening.documents.external_validation import ExternalValidation
+from screening.documents.base import Reason
+from screening.documents.comparison import ExternalValidation
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
 from screening.documents.run import RunDocument
 from screening.documents.usefulness import beaten, flags_like_chance, unfit
 from screening.documents.validation import OperatingPointFacts

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
-from screening.documents.shape import document
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from screening.documents.base import Document
 
 RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Rule:
     """How a threshold is chosen.
 
@@ -40,8 +42,6 @@ class Rule:
     >>> Rule("min_sensitivity", 0.9, confidence=0.95)
     Rule(name='min_sensitivity', value=0.9, confidence=0.95, prevalence=None)
     """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     name: RuleName = "min_sensitivity"
     value: float | None = None
@@ -80,8 +80,7 @@ Ends = tuple[float | None, float | None, float | None]
 """A figure and the ends of its 95 % interval; None is undefined."""
 
 
-@document
-class Rates:
+class Rates(Document):
     """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
 
     sensitivity: float | None
@@ -102,8 +101,7 @@ class Rates:
         return self.specificity, self.specificity_low, self.specificity_high
 
 
-@document
-class PredictiveValues:
+class PredictiveValues(Document):
     """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
 
     prevalence: float
@@ -131,8 +129,7 @@ class PredictiveValues:
         return self.npv, self.npv_low, self.npv_high
 
 
-@document
-class Area:
+class Area(Document):
     """The area under the ROC curve with its 95 % interval; None is undefined."""
 
     auroc: float | None
@@ -145,8 +142,7 @@ class Area:
         return self.auroc, self.auroc_low, self.auroc_high
 
 
-@document
-class Share:
+class Share(Document):
     """A share with its 95 % interval."""
 
     value: float
@@ -154,16 +150,14 @@ class Share:
     high: float
 
 
-@document
-class OfRule:
+class OfRule(Document):
     """What figures are of: the rule of one watched class, and the threshold that it chose."""
 
     rule: Rule
     threshold: float
 
 
-@document
-class Sizes:
+class Sizes(Document):
     """Rows of either class, and groups where rows come in groups."""
 
     n_positive: int
@@ -171,7 +165,6 @@ class Sizes:
     n_groups: int | None
 
 
-@document
 class OperatingPoint(Rates, PredictiveValues, Sizes):
     """A threshold and what it does on unseen rows, scored by the mean of the machines that judged these.
 
@@ -182,13 +175,6 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     """
 
     # A model's id stands on the order of its keys, which is older than the bands.
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "threshold", "rule", "sensitivity", "sensitivity_low", "sensitivity_high",
-        "specificity", "specificity_low", "specificity_high", "ppv", "ppv_low", "ppv_high",
-        "npv", "npv_low", "npv_high", "nne", "flag_rate", "n_positive", "n_negative", "n_groups",
-        "prevalence", "notes", "misses", "flag_rate_low", "flag_rate_high", "nne_low", "nne_high",
-    )  # fmt: skip
-
     threshold: float
     rule: Rule
     misses: int | None
@@ -200,8 +186,7 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
         return self.threshold <= -BEYOND_SCORES
 
 
-@document
-class Precision:
+class Precision(Document):
     """The area under the curve of precision over recall with its 95 % interval; None is undefined."""
 
     average_precision: float | None
@@ -209,28 +194,24 @@ class Precision:
     average_precision_high: float | None
 
 
-@document
 class Shares(Sizes):
     """Rows of either class, and the share of positives among them."""
 
     prevalence: float
 
 
-@document
 class Ranking(Precision, Area, Shares):
     """How well held-out scores rank, whatever the threshold."""
 
 
-@document
-class At:
+class At(Document):
     """A threshold, and the share of positives that its figures hold for."""
 
     threshold: float
     prevalence: float
 
 
-@document
-class Hits:
+class Hits(Document):
     """Rows by what they are and what was said of them."""
 
     true_positive: int
@@ -239,8 +220,7 @@ class Hits:
     true_negative: int
 
 
-@document
-class Agreement:
+class Agreement(Document):
     """How far flags and labels agree, in one figure each; None is undefined."""
 
     accuracy: float | None
@@ -249,6 +229,5 @@ class Agreement:
     min_sensitivity: float | None
 
 
-@document
 class Observed(Precision, Area, Agreement, PredictiveValues, Rates, Hits, Sizes, At):
     """What a threshold chosen elsewhere did to rows whose labels are known."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from screening.documents.base import Reason
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
 from screening.documents.validation import Beside, BesideFacts, OperatingPointFacts
 
 Verdict = Literal["yes", "not shown", "no"]

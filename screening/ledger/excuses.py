@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents import Reason
-from screening.documents.series import shown_series
+from screening.documents.base import Reason
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_in
 from screening.ledger.model_registry import every_series, find_series
 from screening.ledger.trail import Head, facts_of
+from screening.spelling import shown_series
 
 
 @dataclass(frozen=True)

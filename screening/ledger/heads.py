@@ -9,13 +9,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.documents.series import shown_series
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import MARKS, RUNS, Ledger
 from screening.ledger.kinds import Accepted, Reserved, append
 from screening.ledger.trail import Head, reason_of
+from screening.spelling import shown_series
 from screening.storage.serialization import read_document
 
 NEWEST = 3
@@ -70,7 +70,7 @@ def _heads(runs: Path, where: str = "**", most: int | None = None) -> Iterator[_
         documents = nlargest(most, documents, key=lambda path: path.stat().st_mtime_ns)
     for path in documents:
         try:
-            run = run_in(read_document(path.parent, "run"))
+            run = RunDocument.from_dict(read_document(path.parent, "run"))
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         if run.ledger is not None:

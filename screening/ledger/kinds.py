@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 import sqlalchemy as sa
 
-from screening.documents import Reason, ScoreCounts
+from screening.documents.base import Document, Reason
 from screening.documents.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
 from screening.documents.model import TrainedOn
-from screening.documents.run import Delivery, Unflagged
-from screening.documents.shape import document, plain, rare, read
+from screening.documents.run import Delivery, ScoreCounts, Unflagged
 from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
@@ -28,8 +26,7 @@ STAND_IN = "erased-"
 """So begins what stands for a patient."""
 
 
-@document
-class Facts:
+class Facts(Document):
     """What an entry states, without a patient."""
 
     KIND: ClassVar[str]
@@ -58,8 +55,7 @@ def kind(name: str) -> Callable[[F], F]:
     return entered
 
 
-@document
-class RowCounts:
+class RowCounts(Document):
     """Rows of a night."""
 
     read: int
@@ -68,8 +64,7 @@ class RowCounts:
     flagged: int
 
 
-@document
-class CaseCounts:
+class CaseCounts(Document):
     """Cases of a night: those flagged, by state, and those no longer flagged."""
 
     cases: int
@@ -80,8 +75,7 @@ class CaseCounts:
     resolved: int
 
 
-@document
-class NightFacts:
+class NightFacts(Document):
     """Figures of a night; no patient."""
 
     run_id: str
@@ -114,7 +108,6 @@ def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
 
 
 @kind("run")
-@document
 class Night(Facts):
     """A night of a series.
 
@@ -152,7 +145,6 @@ class Night(Facts):
 
 
 @kind("reserve")
-@document
 class Reserved(Facts):
     """A night that is being scored."""
 
@@ -161,7 +153,6 @@ class Reserved(Facts):
 
 
 @kind("accept")
-@document
 class Accepted(Facts):
     """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
 
@@ -169,7 +160,6 @@ class Accepted(Facts):
 
 
 @kind("verdict")
-@document
 class VerdictGiven(Facts):
     """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
     with, and a `note`."""
@@ -189,28 +179,26 @@ class VerdictGiven(Facts):
         yield (
             REVIEWS,
             [
-                plain(self)
+                self.to_dict()
                 | {"entry": entry.number, "case_id": case, "site": site, "initials": initials}
                 | {"login": login, "token": token, "note": named["note"].text}
             ],
         )
 
 
-@document
 class ModelChange(Facts):
     """A model written anew; `champion_of` has the series where it takes the place of the one before."""
 
     model_before: str | None
     model_after: str
     champion_of: Sequence[str]
-    series: str | None = rare()
+    series: str | None = None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         yield from _changed(entry, self.champion_of, self.model_after)
 
 
 @kind("threshold")
-@document
 class ThresholdChosen(ModelChange):
     """Another threshold."""
 
@@ -218,7 +206,6 @@ class ThresholdChosen(ModelChange):
 
 
 @kind("approve")
-@document
 class Approved(ModelChange):
     """A draft approved."""
 
@@ -227,13 +214,11 @@ class Approved(ModelChange):
 
 
 @kind("seal")
-@document
 class SealedAnew(ModelChange):
     """A model without a patient that was erased."""
 
 
 @kind("promote")
-@document
 class Promoted(ModelChange):
     """A model scored in shadow made champion, and what its nights beside the champion's had shown."""
 
@@ -241,7 +226,6 @@ class Promoted(ModelChange):
 
 
 @kind("retrain")
-@document
 class Retrained(Facts):
     """A model trained on the verdicts; the champion stays."""
 
@@ -252,7 +236,6 @@ class Retrained(Facts):
 
 
 @kind("retire")
-@document
 class Retired(Facts):
     """A series that no further night is waited for; `last` is its last."""
 
@@ -261,7 +244,6 @@ class Retired(Facts):
 
 
 @kind("give_up")
-@document
 class GivenUp(Facts):
     """A night that is no longer waited for, nor tried again."""
 
@@ -270,7 +252,6 @@ class GivenUp(Facts):
 
 
 @kind("acknowledge")
-@document
 class Acknowledged(Facts):
     """Reasons for attention that rest until after a day: their codes, and columns where they have one."""
 
@@ -280,7 +261,6 @@ class Acknowledged(Facts):
 
 
 @kind("artefact")
-@document
 class HandedOut(Facts):
     """Files with patients' names, of a run or of none, each a part `place`; `sha256` is None for one gone.
 
@@ -293,7 +273,7 @@ class HandedOut(Facts):
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         patient = next(iter(parts)).names
-        shared = plain(self) | {"entry": entry.number, "patient": patient[0] if patient else None}
+        shared = self.to_dict() | {"entry": entry.number, "patient": patient[0] if patient else None}
         yield (
             ARTEFACTS,
             [
@@ -303,7 +283,6 @@ class HandedOut(Facts):
         )
 
 
-@document
 class Erasing(Facts):
     """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now."""
 
@@ -311,13 +290,11 @@ class Erasing(Facts):
 
 
 @kind("forget")
-@document
 class Forgotten(Erasing):
     """One patient's."""
 
 
 @kind("purge")
-@document
 class Purged(Erasing):
     """Everybody's of old nights."""
 
@@ -328,7 +305,7 @@ def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part 
     `parts`: what stands behind the facts; of many cases an iterable of parts.
     """
     rest = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
-    written = trail.write(connection, recorded, facts.KIND, chain([Part("facts", plain(facts))], rest))
+    written = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], rest))
     project(connection, trail.entries(connection, trail.TRAIL.c.number == written.number))
     return written
 
@@ -343,7 +320,7 @@ def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
     declared = KINDS.get(entry.kind)
     if declared is None or first is None or not isinstance(first.facts, dict):
         raise ModelError(f"entry {entry.number} of the audit trail ({entry.kind}) is of no known kind")
-    return read(declared, first.facts, f"entry {entry.number} of the audit trail ({entry.kind})"), parts
+    return declared.from_dict(first.facts, f"entry {entry.number} of the audit trail ({entry.kind})"), parts
 
 
 def project(
@@ -370,10 +347,10 @@ def reserved(connection: sa.Connection, series: str, night: str) -> list[int]:
 
 def nights_in(facts: Mapping[str, Any], lots: Part | None = None) -> NightFacts:
     """The figures of a night, with the hashes of its patients that still stand where they are given."""
-    figures = read(Night, facts, "a night of the audit trail").facts
+    figures = Night.from_dict(facts, "a night of the audit trail").facts
     if lots is None or figures.drift is None:
         return figures
     pairs = zip(lots.names, lots.facts, strict=True)
     kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
     who, cells = tuple(zip(*kept, strict=True)) or ((), ())
-    return replace(figures, drift=replace(figures.drift, who=who, cell=cells))
+    return figures.replace(drift=figures.drift.replace(who=who, cell=cells))

@@ -9,14 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from screening.documents.history import NightsBeside
-from screening.documents.series import shown_series
-from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import CHAMPIONS, RUNS, Ledger
 from screening.ledger.kinds import KINDS, Promoted, Retired, SealedAnew, append
 from screening.ledger.trail import Head, facts_of, text_part
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, shown_series
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
@@ -67,7 +65,7 @@ def record_revision(
             for name, model in champions(connection).items()
             if model == before and series in (None, name)
         ]
-        stated = read(KINDS[action], facts | {"champion_of": where}, "the change")
+        stated = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
         parts = [] if reason is None else [text_part("reason", reason)]
         return append(connection, ledger.clock(), stated, *parts)
 

@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents import Reason
+from screening.documents.base import Reason
 from screening.documents.run import Since
-from screening.documents.series import shown_series
-from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
 from screening.ledger.kinds import Night, Reserved, append, nights_in, reserved
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, in_order
+from screening.spelling import shown_series
 
 IN_A_PART = 5000
 """Cases in one part of an entry."""
@@ -185,7 +184,7 @@ class Tonight:
         who, cell = drift.pop("who", ()), drift.pop("cell", ())
         figures = {
             **night.facts, "drift": drift or None, "question": dict(night.question), "counts": self.counts,
-            "attention": [reason.to_dict() for reason in attention],
+            "attention": [*attention],
         }  # fmt: skip
         revision = _next_revision(connection, night)
         facts = {
@@ -194,7 +193,7 @@ class Tonight:
             "begins": not night.shadow and model_registry.champion(connection, night.series) is None,
         }  # fmt: skip
         head = append(
-            connection, self._recorded, read(Night, facts, "the night"),
+            connection, self._recorded, Night.from_dict(facts, "the night"),
             Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns),
             _parts(self.cases, drawn, night.sampled),
         )  # fmt: skip

@@ -9,15 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents import ScoreCounts
-from screening.documents.run import Delivery
-from screening.documents.series import shown_series
+from screening.documents.run import Delivery, ScoreCounts
 from screening.gates.delivery import Elsewhere
 from screening.gates.own_nights import WINDOW
 from screening.ledger import trail
 from screening.ledger.database import PARTS, RUNS, Ledger
 from screening.ledger.kinds import NightFacts, nights_in, source_digest
 from screening.ledger.nights import in_force
+from screening.spelling import shown_series
 
 FURTHEST = 2 * WINDOW
 """Nights in force that are looked at: some of them are no measure for later ones."""

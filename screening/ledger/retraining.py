@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents.shape import read
 from screening.ledger import trail
 from screening.ledger.database import RUNS, Ledger
 from screening.ledger.kinds import Retrained, append, nights_in
@@ -76,4 +75,4 @@ def record_retraining(
     said = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        return append(connection, ledger.clock(), read(Retrained, said, "the training"))
+        return append(connection, ledger.clock(), Retrained.from_dict(said, "the training"))

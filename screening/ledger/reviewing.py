@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger import VERDICTS, Ledger, Verdict, record_verdicts, reviewable
@@ -43,7 +43,7 @@ def review(
     Raises UsageError: the run was scored without a ledger, or with another one.
     """
     reviewer = entered_by(token)
-    document = run_in(read_document(run, "run"))
+    document = RunDocument.from_dict(read_document(run, "run"))
     known = document.ledger
     if known is None:
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")

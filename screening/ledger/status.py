@@ -9,13 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents import Reason
-from screening.documents.series import shown_series
+from screening.documents.base import Reason
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
 from screening.ledger.excuses import Excuses, excuses
 from screening.ledger.kinds import nights_in
 from screening.ledger.model_registry import every_series, retired
+from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)

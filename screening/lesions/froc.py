@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,7 @@ def lesions_elsewhere(
         local = _threshold(peaks, codes, Rule("min_sensitivity", how.asked))[0]
     except UsageError:
         local = None
-    seen = replace(
-        how,
+    seen = how.replace(
         n_patients=len(patients),
         n_lesions=len(peaks),
         missed=int((peaks < threshold).sum()),

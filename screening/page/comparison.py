@@ -7,11 +7,11 @@ from pathlib import Path
 
 from screening.documents.comparison import (
     CohortFacts,
+    ComparisonDocument,
     FigureRanks,
     MethodFacts,
     RankedMethod,
 )
-from screening.documents.stored import comparison_in
 from screening.documents.validation import Difference
 from screening.page import format as shown
 from screening.page.charts import Axes, Label, Tick
@@ -42,7 +42,7 @@ COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_rec
 
 def render_comparison(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a parsed ``comparison.json``; `templates` as of `screening.page.render_model`."""
-    compared = comparison_in(document)
+    compared = ComparisonDocument.from_dict(document)
     titles = FIGURES | {
         "specificity_at": f"Specificity at {shown.percent(compared.asked_sensitivity)} sensitivity"
     }

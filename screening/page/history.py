@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from screening.documents import ScoreCounts
 from screening.documents.history import (
     ControlChart,
     DriftOver,
@@ -24,7 +22,7 @@ from screening.documents.history import (
     Retraining,
     SeriesFacts,
 )
-from screening.documents.stored import history_in
+from screening.documents.run import ScoreCounts
 from screening.page import format as shown
 from screening.page.charts import Axes, Tick
 from screening.page.drawing import draw
@@ -37,10 +35,10 @@ def render_histories(
 
     `folder`: where these lie as seen from the overview; each is called SERIES.html.
     """
-    whole = history_in(told)
+    whole = HistoryDocument.from_dict(told)
     pages = {
         one.series: _render(
-            replace(whole, series=[one], runs=[run for run in whole.runs if run.series == one.series]),
+            whole.replace(series=[one], runs=[run for run in whole.runs if run.series == one.series]),
             templates,
         )
         for one in whole.series
@@ -51,7 +49,7 @@ def render_histories(
 
 def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
-    return _render(history_in(told), templates)
+    return _render(HistoryDocument.from_dict(told), templates)
 
 
 def _render(found: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:

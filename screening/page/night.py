@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from screening.documents.run import NightFeature, RunDocument
-from screening.documents.voxels import Slice
+from screening.documents.run import NightFeature, RunDocument, Slice
 from screening.page import format as shown
 
 NOTABLE = 0.1

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from screening.documents.case import Contribution
+from screening.documents.base import Range
 from screening.documents.model import Declared, ModelDocument
-from screening.documents.shape import Range
+from screening.documents.run import Contribution
 from screening.page import format as shown
 
 MIDDLE = 50

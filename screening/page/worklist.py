@@ -11,10 +11,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from screening.documents.case import Case, GroupFacts
 from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
-from screening.documents.voxels import Volume
+from screening.documents.run import Case, GroupFacts, RunDocument, Volume
 from screening.page import format as shown
 from screening.page.values import Value, others, value_of
 

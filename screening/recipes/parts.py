@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from screening import factors, remedies
-from screening.documents.tables import made
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines.base import STOPS, Estimator
@@ -19,7 +19,7 @@ from screening.machines.schemes import SCHEMES
 from screening.machines.two_class import TwoClassSVM
 from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe
 
-Values = dict[str, dict[str, object]]
+Values = dict[str, dict[str, Any]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
@@ -154,10 +154,10 @@ class Parts:
         if kind is None:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {named!r}")
         if sigma is None:
-            return made(kind, given)
+            return kind(**given)
         if kind is not Gaussian:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
-        return made(Gaussian.from_sigma, {"sigma": sigma})
+        return Gaussian.from_sigma(sigma)
 
     def estimator(self, parameters: dict[str, object]) -> Estimator:
         """The machine with its parts, parameters checked (ValueError)."""

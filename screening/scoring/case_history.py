@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from screening.documents.attention import of_run, review_due
-from screening.documents.case import Case, GroupFacts, State, Verdict, Word
+from screening.documents.base import Reason
 from screening.documents.history import Estimate, SensitivityAndPpv
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
-from screening.documents.run import LedgerFacts, RunDocument
-from screening.documents.series import shown_series
-from screening.documents.shape import plain
+from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.ledger import Known, NightCases, Recorded, series_by
+from screening.spelling import shown_series
 from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
@@ -53,7 +50,7 @@ def night_of(
             "missing": _missing(run),
             "drift": run.drift and run.drift.to_dict(),
             "table": digests_of(run),
-            "delivery": run.delivery and plain(run.delivery),
+            "delivery": run.delivery and run.delivery.to_dict(),
             "promised": _promised(run.model),
             "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
@@ -70,7 +67,7 @@ def attention_of(model: Model, run: RunDocument, states: Mapping[str, Any], quie
     `quiet`: nights in an unbroken row without a case.
     """
     recognisable = bool(model.contract.id or model.contract.group)
-    known = replace(run, counts=replace(run.counts, **states))
+    known = run.replace(counts=run.counts.replace(**states))
     return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
 
 
@@ -94,7 +91,7 @@ def _promised(model: ModelDocument) -> dict[str, Any] | None:
         Estimate(value=value, low=low, high=high)
         for value, low, high in (point.sensitivity_ends, point.ppv_ends)
     )
-    return plain(SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv))
+    return SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv).to_dict()
 
 
 def _question(model: Model) -> dict[str, Any]:
@@ -124,9 +121,8 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
     def known_group(group: GroupFacts) -> GroupFacts:
         return _with_history(group, found.cases.get(group.group), group.group in marked)
 
-    return replace(
-        run,
-        counts=replace(run.counts, **counted),
+    return run.replace(
+        counts=run.counts.replace(**counted),
         cases=[known(case) for case in run.cases],
         groups=None if run.groups is None else [known_group(group) for group in run.groups],
         attention=found.attention,
@@ -149,7 +145,7 @@ def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:
         return one
     night, word = fact.verdict or (None, None)
     last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
-    return replace(one, state=cast(State, fact.state), nights=fact.nights, last_verdict=last, drawn=drawn)
+    return one.replace(state=cast(State, fact.state), nights=fact.nights, last_verdict=last, drawn=drawn)
 
 
 def waiting(run: RunDocument) -> list[float]:

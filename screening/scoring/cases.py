@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort, joined
-from screening.documents.case import Case, Contribution
 from screening.documents.model import FeatureFacts
+from screening.documents.run import Case, Contribution
 from screening.scoring.reference_distribution import Past, rarity_range
 from screening.scoring.rows import DISPLAY, RowColumns
 from screening.sources.columns import absent
@@ -128,7 +128,7 @@ def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = S
     """Rows as cases with their reasons; `most` as in `contributions`."""
     cases = cases_of(model, RowColumns(model).table(cohort, scored))
     reasons = contributions(model, cohort, scored.column, most)
-    return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
+    return [case.replace(**vars(why)) for case, why in zip(cases, reasons, strict=True)]
 
 
 def contributions(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import id_shape, joined_shapes, other_shape
 from screening.cohort.stream import CohortStream
-from screening.documents import ScoreCounts
+from screening.documents.base import Reason
 from screening.documents.drift import reason
 from screening.documents.model import IdShape
-from screening.documents.reason import Reason
-from screening.documents.run import Delivery, RunDocument
+from screening.documents.run import Delivery, RunDocument, ScoreCounts
 from screening.errors import CohortError
 from screening.gates.delivery import examine, share_that_stays, still_there
 from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
@@ -58,7 +56,7 @@ class Arrival:
         if past.patients is None or run.drift is None:
             return told
         before, still = still_there(past.patients, run.drift.who, REMEMBERED)
-        return replace(told, earlier=max(past.scores), before=before, still=still)
+        return told.replace(earlier=max(past.scores), before=before, still=still)
 
 
 def beside_past(
@@ -84,7 +82,7 @@ def beside_past(
     contract, trained = model.contract, model.facts.training.ids
     counted = arrival.counted(run, past, accepted)
     # A table that is scored alone is of no night that its rows could be too old for.
-    dated = counted if past is not NOTHING_BEFORE else replace(counted, oldest=None, newest=None)
+    dated = counted if past is not NOTHING_BEFORE else counted.replace(oldest=None, newest=None)
     delivery, findings = examine(
         run.date, dated, past.deliveries,
         n_files=len(run.input.files),
@@ -97,8 +95,8 @@ def beside_past(
         raise CohortError([f"{one.reason.words} {one.reason.remedy}" for one in findings if one.sure])
     alarms, known = _apart(run, stream, past)
     told = [] if accepted else [one.reason for one in findings]
-    delivery = replace(delivery, oldest=counted.oldest, newest=counted.newest)
-    run = replace(run, delivery=delivery, attention=[*told, *alarms], unlike_training=known)
+    delivery = delivery.replace(oldest=counted.oldest, newest=counted.newest)
+    run = run.replace(delivery=delivery, attention=[*told, *alarms], unlike_training=known)
     return run, accepted != past.accepted
 
 
@@ -129,5 +127,5 @@ def beside_own(tonight: ScoreCounts, past: Mapping[str, ScoreCounts], worth: flo
     before = np.sum([one.counted for one in past.values()], axis=0)
     known = np.rint(before * worth).astype(int)
     found = shift(known, tonight.counted)
-    told = replace(tonight, known=tuple(known.tolist()), distance=None, p=None)
-    return told if found is None else replace(told, distance=found.distance, p=found.p, higher=found.higher)
+    told = tonight.replace(known=tuple(known.tolist()), distance=None, p=None)
+    return told if found is None else told.replace(distance=found.distance, p=found.p, higher=found.higher)

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from screening.documents import Reason, reasons_in
 from screening.documents.attention import of_run
+from screening.documents.base import Reason
 from screening.documents.notebook import Brief, InBrief, run_brief
-from screening.documents.shape import plain
-from screening.documents.stored import run_in
-from screening.documents.tables import table, word
+from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.gates.own_nights import counts_of
@@ -57,7 +55,7 @@ class Run(InBrief):
     @property
     def attention(self) -> list[Reason]:
         """Why the head of the page says ATTENTION; empty where it says OK."""
-        return reasons_in(self.document["attention"])
+        return [Reason(**reason) for reason in self.document["attention"]]
 
     @property
     def shadow(self) -> bool:
@@ -65,7 +63,7 @@ class Run(InBrief):
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:
-        return run_brief(run_in(self.document))
+        return run_brief(RunDocument.from_dict(self.document))
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
@@ -208,7 +206,7 @@ def score(
         run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
         run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
         if ledger is None:
-            run = replace(run, attention=of_run(run, trained=model.trained))
+            run = run.replace(attention=of_run(run, trained=model.trained))
             write_scores(rows, folder / "scores.parquet")
         else:
             brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
@@ -222,15 +220,14 @@ def score(
         if not shadow:
             write_flagged(folder / "flagged.csv", folder / "scores.parquet")
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        run = replace(
-            run,
+        run = run.replace(
             stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
-            times=replace(run.times, seconds=round(time.perf_counter() - clock, 3)),
+            times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
             outputs=outputs,
         )
-        document, text = written(plain(run))
+        document, text = written(run.to_dict())
         if not shadow:
-            page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
+            page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
@@ -259,7 +256,7 @@ def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """UsageError where the directory holds another night, or this one as another model scored it."""
     try:
         earlier = read_document(out, "run")
-        date, digest = word(earlier, "date"), word(table(earlier, "model"), "digest")
+        date, digest = earlier["date"], earlier["model"]["digest"]
     except (ModelError, LookupError, TypeError):
         return  # no run, or a damaged one, which may be replaced
     another = f"the night of {date}" if date != night else "this night as another model scored it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,21 +12,23 @@ import pyarrow as pa
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
-from screening.documents.case import Case, GroupFacts
+from screening.documents.base import FORMAT_VERSION
 from screening.documents.drift import reason
 from screening.documents.figures import Observed, Share
-from screening.documents.model import FORMAT_VERSION
+from screening.documents.model import SourceFacts
 from screening.documents.run import (
+    Case,
     Counts,
+    GroupFacts,
     InputFacts,
     NightFeature,
     ReachingCounts,
     RunDocument,
+    RunModel,
     Times,
     Unflagged,
 )
 from screening.documents.run import Discoveries as DiscoveryFacts
-from screening.documents.stored import run_model_in, source_in
 from screening.documents.validation import Confusion, PerClass
 from screening.errors import CohortError
 from screening.gates.drift import Gates
@@ -147,15 +148,15 @@ class Summary:
             said = discovered.facts("group", int(np.count_nonzero(groups["flagged"].to_numpy())))
         cases = self._listed()
         if groups is None:
-            cases = [replace(case, discovery=is_discovery(case.p_value, said)) for case in cases]
+            cases = [case.replace(discovery=is_discovery(case.p_value, said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
         found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
-        source = source_in(stream.source.to_dict())
+        source = SourceFacts.from_dict(stream.source.to_dict())
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=key[:12],
             date=date,
-            model=run_model_in({"id": model.id, "digest": model.digest} | model.sealed),
+            model=RunModel.from_dict({"id": model.id, "digest": model.digest} | model.sealed),
             input=InputFacts(
                 files=source.files,
                 delimiter=source.delimiter,
@@ -244,7 +245,7 @@ class Summary:
         shown = VOXELS_SHOWN if self.model.contract.coordinates else CASES_SHOWN
         further = self.rows.listed(len(explained), shown)
         cases = [*explained, *cases_of(self.model, further)]
-        return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
+        return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def _unflagged(self) -> Drawn:
         """Those not flagged, and who is drawn from them."""

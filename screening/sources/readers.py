@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from screening.documents.voxels import Geometry
+from screening.documents.run import Geometry
 from screening.errors import UsageError
 
 MOST_FILES = 10_000

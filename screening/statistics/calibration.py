@@ -6,8 +6,6 @@ logistic regression on held-out scores, where enough cases show that it helps.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
@@ -121,8 +119,7 @@ def calibration_elsewhere(
         sums = pull if codes is None else np.bincount(codes, weights=pull)
         wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
         low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
-    return replace(
-        _assessed(written.platt, p, positive, weight, share, codes),
+    return _assessed(written.platt, p, positive, weight, share, codes).replace(
         slope_low=again.slope - reach,
         slope_high=again.slope + reach,
         observed_expected=Share(value=share / expected, low=low / expected, high=high / expected),

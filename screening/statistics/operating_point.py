@@ -111,7 +111,7 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
         threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
         n_positive=m, n_negative=n, n_groups=choice.n_groups, **found,
     )  # fmt: skip
-    return replace(point, notes=_notes(point, design, choice.atom(threshold)))
+    return point.replace(notes=_notes(point, design, choice.atom(threshold)))
 
 
 def _with_range(name: str, value: float, ends) -> dict[str, float | None]:

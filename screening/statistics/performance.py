@@ -5,7 +5,7 @@ Predictive values are those where the model is used: at the local prevalence, an
 
 from __future__ import annotations
 
-from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from screening.documents.figures import (
     Rates,
     Share,
 )
-from screening.documents.tables import made
 from screening.documents.validation import Confusion, Curve, PerClass, Predictive
 from screening.errors import UsageError
 from screening.statistics.intervals import predictive_interval, share_range, wilson
@@ -106,7 +105,7 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
     sensitivity = rate_at_last(tally, True) if m else UNDEFINED
     specificity = rate_at_last(tally, False) if n else UNDEFINED
     share = m / max(m + n, 1)
-    figures: dict[str, object] = {
+    figures: dict[str, Any] = {
         "threshold": float(threshold), "prevalence": share,
         "n_positive": m, "n_negative": n, "n_groups": n_groups,
         "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
@@ -121,7 +120,7 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
         figures |= _observed(positive, scores >= threshold, codes)
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return made(Observed, figures | _ranking(scores, positive, codes, 0, both))
+    return Observed(**figures | _ranking(scores, positive, codes, 0, both))
 
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
@@ -214,7 +213,7 @@ def per_class(
     return Confusion(classes=list(classes), counts=counts.tolist()), rows
 
 
-FIGURES = tuple(each.name for each in fields(PredictiveValues) if each.name != "prevalence")
+FIGURES = tuple(name for name in PredictiveValues.model_fields if name != "prevalence")
 
 
 def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> Share:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from screening.cohort.encoding import Bundles, Encoder
 from screening.contract.contract import Contract
-from screening.documents.tables import Table, elements, table, tables, word
+from screening.documents.model import ModelDocument
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.files import read_bounded
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, under
@@ -79,18 +79,16 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
     document = files.document
     with as_stored(folder / "model.json"):
         try:
-            method = table(document, "recipe")
-            recipe = read_recipe(word(method, "text"))
-            contract = Contract.from_dict(table(document, "contract"))
-            task = table(document, "task")
-            n_outputs = 1 if word(task, "kind") == "binary" else len(elements(task, "classes"))
+            facts = ModelDocument.from_dict(document)
+            recipe = read_recipe(facts.recipe.text)
+            contract = Contract.from_dict(document["contract"])
             encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
             model = Model(
                 document=document,
                 recipe=recipe,
                 contract=contract,
                 encoder=encoder,
-                ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/"), encoder.bundles()),
+                ensemble=_restored(recipe, facts, under(arrays, "estimator/"), encoder.bundles()),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -114,7 +112,7 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
 class _Files:
     """What a model directory holds: `model.json`, `arrays.npz`, `validation.parquet`, and since when."""
 
-    document: dict[str, object]
+    document: dict[str, Any]
     arrays: bytes
     table: bytes
     trained: datetime.datetime
@@ -145,20 +143,17 @@ def _verified(folder: Path, name: str, digest: object) -> bytes:
 
 
 def _restored(
-    recipe: Recipe, stored: Table, n_outputs: int, state: Mapping[str, np.ndarray], bundles: Bundles
+    recipe: Recipe, facts: ModelDocument, state: Mapping[str, np.ndarray], bundles: Bundles
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
-    `stored`: `recipe` of `model.json`.
     `state`: as the ensemble's ``state`` made it.
     Raises ModelError: arrays are missing or do not fit each other.
     """
-    if "members" not in stored:
-        return FoldEnsemble.from_state(
-            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_outputs, state, bundles
-        )
-    members = [
-        (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
-    ]
+    n_outputs = 1 if facts.task.kind == "binary" else len(facts.task.classes)
+    if not facts.recipe.members:
+        builder = partial(build, recipe, **facts.recipe.parameters)
+        return FoldEnsemble.from_state(builder, recipe.machine, n_outputs, state, bundles)
+    members = [(read_recipe(member.text), member.parameters) for member in facts.recipe.members]
     builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

@@ -12,11 +12,11 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
 from screening.documents.attention import of_validation
-from screening.documents.external_validation import ClassElsewhere, ExternalValidation, Promise
+from screening.documents.base import FORMAT_VERSION
+from screening.documents.comparison import ClassElsewhere, ExternalValidation, Promise
 from screening.documents.figures import OperatingPoint, Ranking
-from screening.documents.model import FORMAT_VERSION, ModelDocument
-from screening.documents.shape import plain
-from screening.documents.stored import run_model_in, source_in
+from screening.documents.model import ModelDocument, SourceFacts
+from screening.documents.run import RunModel
 from screening.documents.validation import LesionFacts, OperatingPointFacts
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, lesions_elsewhere
@@ -122,8 +122,8 @@ def validate(
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
     found = ExternalValidation(
-        model=run_model_in(model.sealed | {"id": model.id, "digest": model.digest}),
-        source=source_in(source.to_dict()),
+        model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
+        source=SourceFacts.from_dict(source.to_dict()),
         label=column,
         positive=cases,
         prevalence=prevalence,
@@ -139,12 +139,12 @@ def validate(
         sha256="",
     )
     signs = reasons(dependence(source, rows.contract))
-    return replace(found, attention=[*of_validation(found), *signs])
+    return found.replace(attention=[*of_validation(found), *signs])
 
 
 def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
-    document, content = written(plain(found))
+    document, content = written(found.to_dict())
     (folder / "validation.json").write_bytes(content)
     (folder / "report.html").write_bytes(render_validation(document, templates).encode())
 

@@ -8,21 +8,15 @@ so no page can show figures of two rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from screening.documents.base import Document
 from screening.documents.figures import OperatingPoint, Ranking, Share
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import (
-    Beside,
-    BesideFacts,
-    Calibration,
-    Figures,
-    Forward,
-    LaterClass,
-)
+from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
@@ -201,13 +195,13 @@ def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> Op
     return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
 
 
-def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
+def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]:
     """The fields of a document that other documents have."""
     return {
-        one.name: getattr(each, one.name)
+        name: getattr(each, name)
         for each in documents
-        for one in fields(declared)
-        if hasattr(each, one.name)
+        for name in declared.model_fields
+        if hasattr(each, name)
     }
 
 
@@ -254,7 +248,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     try:
         earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
-        return replace(later.facts, reason=f"training on the past alone failed: {error}")
+        return later.facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
     came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
     found = judge(came, rules, seed)
@@ -264,7 +258,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         )
         for name, point in zip(later.task.watched, found.points, strict=True)
     }
-    return replace(later.facts, classes=classes)
+    return later.facts.replace(classes=classes)
 
 
 def _comparison(
@@ -280,8 +274,7 @@ def _comparison(
         if facts.reason is None:
             scores = held.methods[facts.recipe]
             other = Outcome(scores, scores.operating_points(shared, seed))
-            facts = replace(
-                facts,
+            facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_figures(other),
                 differences=differences(own, other),

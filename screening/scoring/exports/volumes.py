@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.run import RunDocument
-from screening.documents.voxels import Geometry
+from screening.documents.run import Geometry, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
