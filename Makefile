@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: help demo test lint warm docs faults fuzz matrix sbom audit lock wheelhouse clean
+.PHONY: help demo test lint warm docs benchmarks faults fuzz matrix sbom audit lock wheelhouse clean
 MINUTES ?= 10
 .DELETE_ON_ERROR:
 
@@ -14,6 +14,7 @@ help:
 	@echo "make test     formatting, types and all tests"
 	@echo "make lint     formatting and types only"
 	@echo "make docs     write again what the code knows, and build the site of it: build/site/index.html"
+	@echo "make benchmarks   every command of docs/benchmarks.md, answers in build/benchmarks (days); ONLY=gates for some"
 	@echo "make faults   the attacks of docs/reliability.md at their full number (hours)"
 	@echo "make fuzz     generated input for MINUTES=10"
 	@echo "make matrix   the tests under every Python from 3.11 on that is here, with the newest versions; once with the oldest"
@@ -39,6 +40,10 @@ test: lint warm
 # Beside `lint` under `make -j2`: each worker of a fresh clone would compile the numerical loops for itself.
 warm: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python tests/warm.py
+
+# What docs/benchmarks.md shows, measured again; a script whose data are not there says so. ONLY=WORD runs those with this word.
+benchmarks: $(VENV)/installed-test
+	$(BIN)/python benchmarks/run.py $(ONLY)
 
 # The attacks of docs/reliability.md at their full number. What was tried is counted in faults.jsonl, and is not
 # tried again: a run that was stopped goes on.

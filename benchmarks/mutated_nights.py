@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from flow_cohorts import patients, written
-from mutations import mutated
+from test_mutated_nights import mutated
 
 from screening import read_cohort, save_model, train
 from screening.cli import app

@@ -117,7 +117,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if CHROMIUM is None:
-        sys.exit("needs Chromium: apt install chromium")
+        print("skipped: needs Chromium; apt install chromium")
+        return
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         folder = asked.out or Path(place)
         folder.mkdir(parents=True, exist_ok=True)

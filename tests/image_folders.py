@@ -12,16 +12,18 @@ SHAPE = (9, 8, 7)
 AFFINE = np.array([[-2.0, 0, 0, 10], [0, 2.0, 0, -8], [0, 0, 3.0, 5], [0, 0, 0, 1]])
 
 
-def brain(seed: int, shape: tuple[int, int, int] = SHAPE, n_lesions: int = 2) -> dict[str, np.ndarray]:
-    """Channels, mask and lesions of one patient; a lesion is a bright block of 2 x 2 x 2."""
+def brain(
+    seed: int, shape: tuple[int, int, int] = SHAPE, n_lesions: int = 2, classes: int = 1
+) -> dict[str, np.ndarray]:
+    """Channels, mask and lesions of one patient; a lesion is a block of 2 x 2 x 2, brighter by its class."""
     rng = np.random.default_rng(seed)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[1:-1, 1:-1, 1:-1] = 1
     lesion = np.zeros(shape, dtype=np.uint8)
-    for _ in range(n_lesions):
+    for number in range(n_lesions):
         x, y, z = (int(rng.integers(1, side - 2)) for side in shape)
-        lesion[x : x + 2, y : y + 2, z : z + 2] = 1
-    lesion &= mask
+        lesion[x : x + 2, y : y + 2, z : z + 2] = 1 + number % classes
+    lesion *= mask
     flair = rng.normal(100, 10, shape) + 40 * lesion + rng.normal(0, 5)
     t1 = rng.normal(60, 8, shape) - 10 * lesion
     return {"flair": flair.astype(np.float32), "t1": t1.astype(np.float32), "mask": mask, "lesion": lesion}

@@ -59,7 +59,14 @@ def voxel_run() -> dict[str, Any]:
         "flagged_by_class": {"G4+3": 41, "G4+4": 54},
     }  # fmt: skip
     run["groups"] = [
-        {"group": f"P{i:02d}", "rows": 1400, "flagged": n, "top_score": 1.7 - i / 10, "p_value": 0.1}
+        {
+            "group": f"P{i:02d}",
+            "rows": 1400,
+            "flagged": n,
+            "by_class": {"G4+3": n},
+            "top_score": 1.7 - i / 10,
+            "p_value": 0.1,
+        }
         | {"discovery": False}
         for i, n in ((22, 61), (24, 34), (23, 0))
     ]

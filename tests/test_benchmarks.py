@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +11,47 @@ import pytest
 from screening.ledger import open_ledger
 
 ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+SCRIPTS = sorted(BENCHMARKS.rglob("*.py"))
 
 
 @pytest.fixture(scope="module")
-def mistakes():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import mutants
+def imported():
+    """What gives a module by its name, as the scripts import it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in (BENCHMARKS, BENCHMARKS / "papers", BENCHMARKS / "speed"):
+            patch.syspath_prepend(str(folder))
+        yield importlib.import_module
 
-    sys.path.remove(str(ROOT / "benchmarks"))
-    return mutants.mistakes()
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_benchmark_imports(script):
+    """What a script takes from the package, the tests and other scripts at its top is there."""
+    own = {path.stem: path.read_text("utf-8") for path in [*SCRIPTS, *(ROOT / "tests").glob("*.py")]}
+    body = ast.parse(script.read_text("utf-8")).body
+    for node in (node for node in body if isinstance(node, ast.ImportFrom)):
+        names = [alias.name for alias in node.names]
+        if node.module in own:
+            assert [name for name in names if name not in own[node.module]] == []
+        else:
+            assert [name for name in names if not hasattr(importlib.import_module(node.module), name)] == []
+
+
+def test_benchmark_commands(imported):
+    """Every script stands with a command on a page, and takes the options that stand there."""
+    commands = imported("run").commands()
+    named = {command.split()[0] for command in commands}
+    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {BENCHMARKS / "run.py"}
+
+    assert named == {str(path.relative_to(ROOT)) for path in runnable}
+    for command in commands:
+        text = (ROOT / command.split()[0]).read_text("utf-8")
+        assert [word for word in command.split() if word.startswith("--") and f'"{word}"' not in text] == []
+
+
+@pytest.fixture(scope="module")
+def mistakes(imported):
+    return imported("mutants").mistakes()
 
 
 def test_every_mistake_changes_one_place_of_its_file_and_leaves_it_python(mistakes):
@@ -38,14 +69,9 @@ def test_every_mistake_stands_once_and_names_test_files(mistakes):
     assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
 
 
-PAPERS = Path(__file__).parents[1] / "benchmarks" / "papers"
-
-
 @pytest.fixture(scope="module")
-def sets():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PAPERS)
-        yield importlib.import_module("sets")
+def sets(imported):
+    return imported("sets")
 
 
 def test_encoding_knows_the_training_rows_only(sets):
@@ -60,11 +86,9 @@ def test_encoding_knows_the_training_rows_only(sets):
 
 
 @pytest.fixture
-def network(monkeypatch):
+def network(imported, monkeypatch):
     """The simulation, with events often enough for few nights."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import network
-
+    network = imported("network")
     for name, value in {"TRIAL": 3, "MISSED": 0.2, "CORRECTED": 0.3}.items():
         monkeypatch.setattr(network, name, value)
     return network

@@ -1,4 +1,4 @@
-"""Work by other processes: the same bytes as alone, nothing shipped but places, nobody else let in."""
+"""Work by other processes: the same bytes as alone, rows over TLS only, nobody else let in."""
 
 import os
 import pickle
@@ -9,19 +9,16 @@ from pathlib import Path
 from threading import get_ident
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, written
 from workers import InThisProcess, Stopped, die_once, listeners
 
 from screening import load_model, parallel, read_cohort, save_model, score, train
-from screening.cohort.reading import open_cohort
 from screening.comparison import compare as comparison
-from screening.errors import ClusterError, CohortError, UsageError
+from screening.errors import ClusterError, CohortError, ModelError, UsageError
 from screening.network.processes import Order, Workers
 from screening.parallel import Cluster, in_parallel
-from screening.scoring import fragments
 from screening.scoring import score as scoring
 
 NIGHT = "2026-01-31"
@@ -38,19 +35,13 @@ def night(tmp_path):
     return written(patients(90, seed=7), tmp_path / "night.csv")
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Fragments so small that a small table has several."""
-    monkeypatch.setattr(fragments, "FRAGMENT_ROWS", 16)
-
-
 def by(workers, monkeypatch, model, night, out, **more):
     monkeypatch.setattr(scoring, "opened", workers.opened)
-    return score(model, night, out, date=NIGHT, batch_rows=8, cluster="local:2", **more)
+    return score(model, night, out, date=NIGHT, batch_rows=16, cluster="local:2", **more)
 
 
 def alone(model, night, out, **more):
-    return score(model, night, out, date=NIGHT, batch_rows=8, **more)
+    return score(model, night, out, date=NIGHT, batch_rows=16, **more)
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +62,7 @@ def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
-def test_a_run_by_fragments_has_the_bytes_of_a_run_alone(
-    model, night, expected, small, monkeypatch, tmp_path
-):
+def test_a_run_by_workers_has_the_bytes_of_a_run_alone(model, night, expected, monkeypatch, tmp_path):
     workers = InThisProcess()
 
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
@@ -83,9 +72,7 @@ def test_a_run_by_fragments_has_the_bytes_of_a_run_alone(
     assert left(tmp_path) == []
 
 
-def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(
-    cohort, small, monkeypatch, tmp_path
-):
+def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(cohort, monkeypatch, tmp_path):
     contract = cohort.contract.with_roles(on_violation="refuse_rows")
     past = written(patients(), tmp_path / "past.csv")
     refusing = load_model(
@@ -108,28 +95,15 @@ def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(
     assert run.document["counts"]["refused"] == 6
 
 
-def test_groups_that_reach_over_fragments_are_normalised_as_a_whole(small, monkeypatch, tmp_path):
-    past = read_cohort(written(voxels(), tmp_path / "past.parquet"), label="tissue", group="patient")
-    content_of = past.contract.to_dict()
-    content_of["features"]["t2"]["normalise"] = "within_group"
-    content_of["features"]["adc"]["normalise"] = "within_group_robust"
-    past = read_cohort(
-        tmp_path / "past.parquet",
-        type(past.contract).from_dict(content_of),
-        positive="lesion",
-        need_label=True,
-    )
-    model = load_model(save_model(train(past, "logistic", search=1), tmp_path / "model"))
-    night = written(voxels(3, seed=4), tmp_path / "night.csv")
+def test_a_table_and_a_model_in_memory_are_decided_on_too(cohort, trained, monkeypatch, tmp_path):
+    model, frame = trained(cohort, "svm_weighted", search=1), patients(90, seed=7)
 
-    run = by(InThisProcess(), monkeypatch, model, night, tmp_path / "by")
+    run = by(InThisProcess(), monkeypatch, model, frame, tmp_path / "by")
 
-    assert content(run) == content(alone(model, night, tmp_path / "alone"))
+    assert content(run) == content(alone(model, frame, tmp_path / "alone"))
 
 
-def test_a_killed_run_goes_on_from_its_finished_fragments(
-    model, night, expected, small, monkeypatch, tmp_path
-):
+def test_a_killed_run_goes_on_from_its_finished_batches(model, night, expected, monkeypatch, tmp_path):
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     assert left(tmp_path) == [".run.fragments"]
@@ -142,42 +116,28 @@ def test_a_killed_run_goes_on_from_its_finished_fragments(
     assert left(tmp_path) == []
 
 
-def test_fragments_of_another_table_or_damaged_ones_are_made_again(
-    model, night, small, monkeypatch, tmp_path
+@pytest.mark.parametrize("damaged", [True, False])
+def test_decisions_of_another_table_or_damaged_ones_are_made_again(
+    model, night, damaged, monkeypatch, tmp_path
 ):
-    other, more = InThisProcess(lives=4), InThisProcess()
+    other, more = written(patients(90, seed=9), tmp_path / "b.csv"), InThisProcess()
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
-    with pytest.raises(Stopped):
-        by(other, monkeypatch, model, written(patients(90, seed=9), tmp_path / "b.csv"), tmp_path / "run")
-    kept = sorted((tmp_path / ".run.fragments").iterdir())
-    kept[0].write_bytes(kept[0].read_bytes()[:-40])
+    for path in (tmp_path / ".run.fragments").iterdir():
+        path.write_bytes(path.read_bytes()[: -40 if damaged else None])
 
-    by(more, monkeypatch, model, tmp_path / "b.csv", tmp_path / "run")
+    by(more, monkeypatch, model, night if damaged else other, tmp_path / "run")
 
-    assert (len(other.pieces), len(kept), len(more.pieces)) == (4, 4, 3)
+    assert len(more.pieces) == 6
 
 
-def test_a_table_that_breaks_the_contract_leaves_nothing(model, small, monkeypatch, tmp_path):
+def test_a_table_that_breaks_the_contract_leaves_nothing(model, monkeypatch, tmp_path):
     broken = written(patients(40).assign(fever="warm"), tmp_path / "broken.csv")
 
     with pytest.raises(CohortError):
         by(InThisProcess(), monkeypatch, model, broken, tmp_path / "run")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.csv"]
-
-
-def test_fragments_hold_places_and_digests_and_no_value(model, night, small, tmp_path):
-    table = pd.read_csv(night, dtype=str)
-    values = {text for name in ("patient", "fever", "crp") for text in table[name].dropna()}
-
-    told = fragments.fragments_of(model, open_cohort(night, model.contract, batch_rows=8), tmp_path)
-
-    shipped = b"".join(pickle.dumps(each) for each in told)
-    assert len(told) == 6
-    assert len(shipped) < 6 * 2000
-    assert [text for text in values if text.encode() in shipped] == []
-    assert [x for x in table["fever"].astype(float) if np.float64(x).tobytes() in shipped] == []
 
 
 def compared(cohort, **more):
@@ -256,37 +216,29 @@ def workers():
         yield found
 
 
-def test_processes_give_the_bytes_of_a_run_alone_and_no_row_travels(
-    workers, model, night, expected, small, monkeypatch, tmp_path
+def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
+    workers, model, night, expected, monkeypatch, tmp_path
 ):
     from distributed.comm import tcp
 
     frames: list[bytes] = []
-    to_frames, from_frames = tcp.to_frames, tcp.from_frames
+    to_frames = tcp.to_frames
 
     async def sent(*given, **more):
         found = await to_frames(*given, **more)
         frames.extend(bytes(frame) for frame in found)
         return found
 
-    async def received(given, *rest, **more):
-        frames.extend(bytes(frame) for frame in given)
-        return await from_frames(given, *rest, **more)
-
     monkeypatch.setattr(tcp, "to_frames", sent)
-    monkeypatch.setattr(tcp, "from_frames", received)
     monkeypatch.setattr(scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2"))
 
-    run = score(model, night, tmp_path / "by", date=NIGHT, batch_rows=8, cluster="local:2")
+    run = score(model, night, tmp_path / "by", date=NIGHT, batch_rows=16, cluster="local:2")
 
     travelled = b"".join(frames)
-    table = pd.read_csv(night, dtype=str)
     assert content(run) == expected
-    assert str(night).encode() in travelled
-    assert [name for name in table["patient"] if name.encode() in travelled] == []
-    assert [x for x in table["fever"] if x.encode() in travelled] == []
-    scores = pd.read_parquet(run.directory / "scores.parquet")["score"]
-    assert [x for x in scores if np.float64(x).tobytes() in travelled] == []
+    assert b"_decided" in travelled
+    names = pd.read_csv(night, dtype=str)["patient"]
+    assert [name for name in names if name.encode() in travelled] == []
 
 
 def test_a_piece_whose_worker_is_killed_is_given_to_another(workers, tmp_path):
@@ -331,13 +283,9 @@ def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):
         workers.check([tmp_path, Path("/nowhere/model")])
 
 
-def test_an_error_of_a_worker_is_the_callers(workers, model, night, tmp_path):
-    stream = open_cohort(night, model.contract)
-    told = fragments.fragments_of(model, stream, tmp_path)
-    night.write_text("patient\n")
-
-    with pytest.raises(CohortError, match="changed while it was being read"):
-        list(in_parallel(fragments.decide, [(each,) for each in told], cluster=workers))
+def test_an_error_of_a_worker_is_the_callers(workers, tmp_path):
+    with pytest.raises(ModelError, match="cannot read"):
+        list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")

@@ -1,8 +1,10 @@
 """DICOM SEG: the same voxels on the series of the archive, whichever way its slices lie, never elsewhere."""
 
+import json
 from pathlib import Path
 
 import highdicom
+import nibabel
 import numpy as np
 import pandas as pd
 import pydicom
@@ -16,12 +18,13 @@ from screening import read_cohort, score, train
 from screening.cli import app
 from screening.scoring.exports.dicom_seg import LPS
 
-PAST, NIGHT = brains(6), brains(2, seed=1)
+PAST, NIGHT = brains(6, classes=2), brains(2, seed=1, classes=2)
+WATCHED = ["1", "2"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    past = read_cohort(table_of(PAST), label="lesion", group="patient_id")
+    past = read_cohort(table_of(PAST), label="lesion", positive=WATCHED, group="patient_id")
     model = train(past, "logistic", search=1, jobs=1)
     folder = tmp_path_factory.mktemp("night")
     return score(model, folder_of(NIGHT, folder / "images"), folder / "run").directory
@@ -81,13 +84,44 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
         seg._db_con.close()  # the library does not
         back = highdicom.Volume(np.zeros((9, 8, 7), np.uint8), LPS @ AFFINE, "PATIENT")
         found = volume.match_geometry(back, tol=1e-2).array
-        wanted = np.zeros((9, 8, 7), bool)
-        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = True
-        assert np.array_equal(found > 0, wanted) and wanted.any()
+        wanted = np.zeros((9, 8, 7), int)
+        wanted[tuple(own[axis].to_numpy(int) for axis in "xyz")] = own["class"].astype(int)
+        assert np.array_equal(found, wanted) and set(WATCHED) == set(own["class"])
+        labels = [segment.SegmentLabel for segment in seg.SegmentSequence]
+        assert labels == ["Flagged for lesion 1", "Flagged for lesion 2"]
         assert (
             seg.PatientID == name
             and seg.StudyInstanceUID
             == pydicom.dcmread(tmp_path / "dicom" / name / "0000.dcm").StudyInstanceUID
+        )
+
+
+def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres(run, tmp_path):
+    """A patient's classes, each cluster's class and size, a colour a class, and numbers a class in NIfTI."""
+    document = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    rows = pd.read_parquet(run / "scores.parquet").query("flagged")
+
+    for group in document["groups"]:
+        own = rows[rows["group"] == group["group"]]
+        assert group["by_class"] == own["class"].value_counts().to_dict()
+    colours, sizes = document["voxels"]["colours"], np.abs(np.diag(AFFINE))[:3]
+    assert list(colours) == WATCHED and len({*colours.values()}) == 2
+    for patient in document["voxels"]["patients"]:
+        for cluster in patient["clusters"]:
+            reach = np.subtract(cluster["high"], cluster["low"]) + 1
+            assert sorted(cluster["millimetres"]) == pytest.approx(sorted(reach * sizes))
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Largest clusters" in page and all(colour in page for colour in colours.values())
+
+    done = CliRunner().invoke(app, ["export", str(run), "--to", "nifti", "--out", str(tmp_path / "maps")])
+
+    assert done.exit_code == 0
+    assert json.loads((tmp_path / "maps" / "volumes.json").read_text())["classes"] == {"1": "1", "2": "2"}
+    for name in NIGHT:
+        own = rows[rows["group"] == name]
+        flags = np.asarray(nibabel.load(tmp_path / "maps" / f"{name}_flags.nii.gz").dataobj)
+        assert np.array_equal(
+            flags[tuple(own[axis].to_numpy(int) for axis in "xyz")], own["class"].astype(int)
         )
 
 

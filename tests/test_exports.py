@@ -1,7 +1,6 @@
 """A night for other systems: whole or not at all, from a run whose digests agree, nothing a sheet runs."""
 
 import csv
-import io
 import json
 import re
 import shlex
@@ -24,9 +23,8 @@ from screening import Rule, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger import open_ledger
-from screening.scoring.exports.fhir import fhir_of
-from screening.scoring.exports.omop import omop_of
-from screening.scoring.exports.sheets import csv_of, xlsx_of
+from screening.scoring.exports import FORMS, fhir, omop
+from screening.scoring.exports import csv as csv_form
 from screening.scoring.flagged import BEGINS, FlaggedRows, as_text, read_flagged
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
@@ -66,6 +64,12 @@ def said(*words: object) -> tuple[int, str]:
     return answer.exit_code, answer.stdout + answer.stderr
 
 
+def exported(run, out: Path, to: str, *words: object) -> Path:
+    code, text = said("export", run, "--to", to, "--out", out, *words)
+    assert code == 0, text
+    return out
+
+
 def flagged_of(run) -> pd.DataFrame:
     scores = pd.read_parquet(run / "scores.parquet")
     return scores[scores["flagged"]].sort_values("score", ascending=False, kind="stable")
@@ -101,8 +105,9 @@ def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(name,
     assert not (tmp_path / "out").exists()
 
 
-def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run):
-    table = list(csv.reader(io.StringIO(csv_of(read_flagged(run)).decode(), newline="")))
+def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run, tmp_path):
+    with exported(run, tmp_path / "a.csv", "csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.reader(file))
 
     header, rows = table[0], table[1:]
     assert header[:8] == ["run_id", "date", "rank", "id", "group", "class", "score", "p_value"]
@@ -111,11 +116,11 @@ def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run)
     assert not [row[3] for row in rows if row[3][:1] in tuple("=+-@\t")]
 
 
-def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run):
+def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run, tmp_path):
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     flagged = read_flagged(run)
 
-    sheet = openpyxl.load_workbook(io.BytesIO(xlsx_of(flagged))).active
+    sheet = openpyxl.load_workbook(exported(run, tmp_path / "a.xlsx", "xlsx")).active
 
     header = [cell.value for cell in sheet[1]]
     kinds = {
@@ -129,11 +134,12 @@ def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run):
     assert ids == flagged.rows["id"].to_pylist()
 
 
-def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run):
+def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run, tmp_path):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
-    content = fhir_of(read_flagged(run), "urn:oid:1.2.3")
 
-    bundle = r4.Bundle.model_validate_json(content)
+    bundle = r4.Bundle.model_validate_json(
+        exported(run, tmp_path / "a.json", "fhir", "--id-system", "urn:oid:1.2.3").read_bytes()
+    )
 
     assessments, flags = bundle.entry[::2], bundle.entry[1::2]
     subjects = [entry.resource.subject for entry in bundle.entry]
@@ -150,7 +156,7 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
     model = train(past, "logistic", search=1, jobs=1)
     score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
 
-    entries = json.loads(fhir_of(read_flagged(tmp_path / "run")))["entry"]
+    entries = json.loads(exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes())["entry"]
 
     told = [entry["resource"]["prediction"][0]["probabilityDecimal"] for entry in entries[::2]]
     np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
@@ -161,18 +167,21 @@ def test_an_id_that_fhir_cannot_hold_is_named_by_rank_alone(model, tmp_path):
     score(model, night, tmp_path / "run")
 
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
-        fhir_of(read_flagged(tmp_path / "run"))
+        fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
     assert "secret" not in str(refused.value)
 
 
-def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run):
+def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run, tmp_path):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     flagged = read_flagged(run)
     flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
 
-    assert r4.Bundle.model_validate_json(fhir_of(flagged)).entry is None
-    assert csv_of(flagged).count(b"\n") == 1
-    assert omop_of(flagged)["cohort.csv"].count(b"\n") == 1
+    for form in (fhir, csv_form, omop):
+        form.write(flagged, out=tmp_path / form.__name__)
+
+    assert r4.Bundle.model_validate_json((tmp_path / fhir.__name__).read_bytes()).entry is None
+    assert (tmp_path / csv_form.__name__).read_bytes().count(b"\n") == 1
+    assert (tmp_path / omop.__name__ / "cohort.csv").read_bytes().count(b"\n") == 1
 
 
 def test_omop_has_a_row_a_person_and_its_definition(numbered, tmp_path):
@@ -195,15 +204,17 @@ def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
     night = voxels(3, 50, seed=9).assign(patient=lambda t: t["patient"].str[1:])
     run = score(model, night, tmp_path / "run")
 
-    rows = list(csv.reader(io.StringIO(omop_of(read_flagged(run.directory))["cohort.csv"].decode())))[1:]
+    table = exported(run.directory, tmp_path / "omop", "omop") / "cohort.csv"
+    rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))[1:]
 
     assert len(rows) == len({tuple(row) for row in rows})
     assert {row[1] for row in rows} == set(flagged_of(run.directory)["group"])
 
 
-def test_omop_refuses_ids_that_are_no_persons_by_rank(run):
+def test_omop_refuses_ids_that_are_no_persons_by_rank(run, tmp_path):
     with pytest.raises(UsageError, match="no whole numbers") as refused:
-        omop_of(read_flagged(run))
+        omop.write(read_flagged(run), out=tmp_path / "omop")
+    assert not (tmp_path / "omop").exists()
     assert "HYPERLINK" not in str(refused.value)
 
 
@@ -257,16 +268,24 @@ def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeyp
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "refusal"),
     [
-        ["--to", "table", "--out", "a"],
-        ["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"],
+        (["--to", "table", "--url", "sqlite:///a.db"], "--to table needs --table"),
+        (["--to", "csv"], "--to csv needs --out"),
+        (["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"], "takes no --table, --url"),
+        (["--to", "fhir", "--out", "a", "--definition", "7"], "--to fhir takes no --definition"),
     ],
 )
-def test_a_form_without_its_place_is_refused(words, run):
+def test_a_form_without_its_options_or_with_those_of_another_is_refused(words, refusal, run):
     code, text = said("export", run, *words)
 
-    assert code == 2 and "--to table needs --url and --table" in text
+    assert code == 2 and refusal in text
+
+
+def test_every_form_can_be_asked_for():
+    code, text = said("export", "--help")
+
+    assert code == 0 and "|".join(FORMS) in text.replace("\n", "").replace(" ", "")
 
 
 def test_a_file_is_replaced_only_when_told(run, tmp_path):

@@ -67,7 +67,15 @@ def appraised_run() -> dict[str, Any]:
     slices = [
         {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
     ]
-    cluster = {"voxels": 2, "centre": [1, 2, 4], "low": [1, 2, 4], "high": [1, 2, 4], "top_score": 0.7}
+    cluster = {
+        "label": "yes",
+        "millimetres": None,
+        "voxels": 2,
+        "centre": [1, 2, 4],
+        "low": [1, 2, 4],
+        "high": [1, 2, 4],
+        "top_score": 0.7,
+    }
     patient = {"group": "P1", "voxels": 900, "flagged": 2, "n_clusters": 1, "clusters": [cluster]}
     patient["slices"] = slices
     run |= {
@@ -79,6 +87,7 @@ def appraised_run() -> dict[str, Any]:
                       {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
         "prevalence_estimate": {"value": 0.12, "low": 0.02, "high": 0.22},
         "voxels": {"axes": ["x", "y", "z"], "step": [1, 1, 3.5], "base": "ADC", "scale": [-1, 2],
+                   "colours": {"yes": "#ffe100"},
                    "patients_total": 1, "patients_flagged": 1, "patients": [patient]},
     }  # fmt: skip
     run["data"][0] |= {

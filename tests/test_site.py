@@ -119,13 +119,6 @@ def test_the_reference_has_every_document_and_every_public_name():
     assert {name for name in screening.__all__ if f" screening.{name}\n" not in names} == {"__version__"}
 
 
-def test_figures_with_intervals_on_the_page_of_choice_are_those_of_the_benchmarks():
-    figures = re.findall(r"[+-]\d\.\d \([+-]\d+\.\d to [+-]\d+\.\d\)", TEXTS[DOCS / "choosing.md"])
-
-    assert len(figures) == 12
-    assert {figure for figure in figures if figure not in TEXTS[DOCS / "benchmarks.md"]} == set()
-
-
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TUTORIAL, flags=re.DOTALL | re.MULTILINE)
 

@@ -58,7 +58,7 @@ def test_the_largest_clusters_are_found_with_their_corners():
     lone = np.array([(20.0, 0, 0), (0, 20.0, 0), (0, 0, 20.0)])
     places = np.concatenate([lone, diagonal, block])
 
-    n_clusters, clusters = largest_clusters(places, np.arange(len(places), dtype=float), ONES)
+    n_clusters, clusters = largest_clusters(np.column_stack([places, np.arange(len(places))]), ONES)
 
     assert n_clusters == 5
     assert [cluster.voxels for cluster in clusters] == [12, 4, 1]
@@ -73,18 +73,18 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(seed, spa
     places = np.unique(rng.integers(0, 6, (40, 3)), axis=0).astype(float)
     shuffled = rng.permutation(places) * spacing + origin
 
-    one = largest_clusters(places, np.zeros(len(places)), ONES)
-    other = largest_clusters(shuffled, np.zeros(len(places)), ONES * spacing)
+    one = largest_clusters(np.column_stack([places, np.zeros(len(places))]), ONES)
+    other = largest_clusters(np.column_stack([shuffled, np.zeros(len(places))]), ONES * spacing)
 
     assert one[0] == other[0]
     assert [cluster.voxels for cluster in one[1]] == [cluster.voxels for cluster in other[1]]
 
 
 def test_coordinates_that_span_too_much_are_not_searched():
-    far = np.array([(0.0, 0, 0), (1e4, 1e4, 1e4)])
+    far = np.array([(0.0, 0, 0, 0), (1e4, 1e4, 1e4, 0)])
 
-    assert largest_clusters(far, np.zeros(2), ONES)[0] is None
-    assert largest_clusters(far[:0], np.zeros(0), ONES) == (0, [])
+    assert largest_clusters(far, ONES)[0] is None
+    assert largest_clusters(far[:0], ONES) == (0, [])
 
 
 def test_steps_and_slices_are_those_of_the_grid():
@@ -148,7 +148,10 @@ def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(mo
 
 
 def block_of(*patients):
-    n, grid = len(patients), {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None}
+    n, grid = (
+        len(patients),
+        {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None, "colours": {}},
+    )
     found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
     return RunDocument.from_dict(voxel_run()).replace(voxels=found)
 

@@ -1,8 +1,7 @@
-"""What `--cluster` costs and gains: nights alone and by workers in turn, killed ones, tasks and units.
+"""What `--cluster` costs and gains: nights alone and by workers in turn, killed ones, and tasks.
 
     python benchmarks/speed/cluster.py nights --rows 10000000
     python benchmarks/speed/cluster.py units --tasks 10000
-    python benchmarks/speed/cluster.py workers --rows 1000000 --workers 1 2 4
 
 The digest is that of scores.parquet, flagged.csv and the page together.
 """
@@ -14,24 +13,18 @@ import hashlib
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 from folds import written
 from memory import model
 
-from screening.cohort.reading import open_cohort
 from screening.parallel import in_parallel, opened
-from screening.scoring.fragments import FRAGMENT_ROWS, Piece, decide, fragments_of
-from screening.scoring.score import BATCH_ROWS
-from screening.storage.loading import load_model
 
 Struck = Callable[[subprocess.Popen[bytes], Path], None]
 
@@ -61,13 +54,13 @@ def digest(out: Path) -> str:
 
 
 def finished(place: Path, count: int) -> None:
-    """Wait until so many fragments lie there."""
+    """Wait until so many batches are decided on."""
     while len(list(place.glob("[!.]*.npz"))) < count:
         time.sleep(0.05)
 
 
 def worker_dies(process: subprocess.Popen[bytes], place: Path) -> None:
-    """Kill a worker once two fragments are finished."""
+    """Kill a worker once two batches are decided on."""
     finished(place, 2)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     every = [int(pid) for task in Path(f"/proc/{process.pid}/task").iterdir()
@@ -77,7 +70,7 @@ def worker_dies(process: subprocess.Popen[bytes], place: Path) -> None:
 
 
 def driver_dies(process: subprocess.Popen[bytes], place: Path) -> None:
-    """Kill the command once four fragments are finished."""
+    """Kill the command once four batches are decided on."""
     finished(place, 4)
     process.kill()
 
@@ -108,7 +101,7 @@ def nothing(_: int) -> None:
 
 
 def units(folder: Path, asked: argparse.Namespace) -> None:
-    """What a task costs that does nothing, and what a fragment costs by its rows."""
+    """What a task costs that does nothing."""
     start = time.perf_counter()
     with opened("local:2") as cluster:
         assert cluster is not None
@@ -120,55 +113,19 @@ def units(folder: Path, asked: argparse.Namespace) -> None:
             sum(1 for _ in in_parallel(nothing, [(i,) for i in range(count)], cluster=cluster))
             seconds, own = time.perf_counter() - start, time.process_time() - own
             print(f"| {count} | {seconds:.2f} | {own:.2f} | {1000 * own / count:.2f} |", flush=True)
-    trained = load_model(model(folder, 0.06))
-    rows = written(folder / "night.parquet", 2 * FRAGMENT_ROWS, 0)
-    stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
-    place = folder / "fragments"
-    place.mkdir()
-    whole = fragments_of(trained, stream, place)[0]
-    print("| rows of a fragment | processor s (median of 5) |\n|---|---|")
-    for batches in (1, 4, 16):
-        piece = Piece(whole.piece.part, 0, batches * BATCH_ROWS)
-        took = []
-        for _ in range(6):
-            start = time.process_time()
-            decide(replace(whole, piece=piece))
-            took.append(time.process_time() - start)
-        print(f"| {batches * BATCH_ROWS} | {statistics.median(took[1:]):.3f} |", flush=True)
-
-
-def workers(folder: Path, asked: argparse.Namespace) -> None:
-    """Rows a second that workers decide on, the reading of their own fragments included."""
-    trained, rows = load_model(model(folder, 0.06)), written(folder / "night.parquet", asked.rows, 0)
-    stream = open_cohort(rows, trained.contract, batch_rows=BATCH_ROWS)
-    place = folder / "fragments"
-    place.mkdir()
-    told = fragments_of(trained, stream, place)
-    print("| workers | clock s | rows a second | processor s |\n|---|---|---|---|")
-    for count in asked.workers:
-        with opened(f"local:{count}") as cluster:
-            assert cluster is not None
-            list(in_parallel(decide, [(each,) for each in told[:count]], cluster=cluster))
-            before = sum(cluster.client.run(time.process_time).values())
-            start = time.perf_counter()
-            list(in_parallel(decide, [(each,) for each in told], cluster=cluster))
-            seconds = time.perf_counter() - start
-            used = sum(cluster.client.run(time.process_time).values()) - before
-            print(f"| {count} | {seconds:.1f} | {asked.rows / seconds:.0f} | {used:.1f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["nights", "units", "workers"])
+    parser.add_argument("what", choices=["nights", "units"])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--place", type=Path, help="Folder for the tables; the system's own if absent.")
     asked = parser.parse_args()
     print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()}))
     with tempfile.TemporaryDirectory(dir=asked.place) as name:
-        {"nights": nights, "units": units, "workers": workers}[asked.what](Path(name), asked)
+        {"nights": nights, "units": units}[asked.what](Path(name), asked)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ python benchmarks/speed/growth.py --columns 500 1000 2000 5000
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from commands import command
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
 from training import COST, TOL, Solved, made_rows, passes_of, solved_apart
@@ -61,15 +59,6 @@ def wide(n_columns: int) -> pd.DataFrame:
     named = {"patient_id": [f"P{row:05}" for row in range(WIDE_ROWS)]}
     named["outcome"] = rng.choice(["yes", "no"], WIDE_ROWS, p=[0.1, 0.9])
     return pd.DataFrame(named | {f"x{at}": kinds[at % len(kinds)]() for at in range(n_columns - 2)})
-
-
-def command(*words: object) -> tuple[float, float]:
-    """Seconds of the processor and peak GB of a command."""
-    child = subprocess.Popen([sys.executable, "-m", "screening", *map(str, words)], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode == 0, words
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
 
 
 def columns(counts: list[int]) -> None:

@@ -198,10 +198,10 @@ def rule_from(given: Mapping[str, float | bool | None], *, required: bool = Fals
     asked = {name: given[name] for name in RULE_OPTIONS}
     values = {name: value for name, value in asked.items() if value is not None and value is not False}
     if len(values) > 1:
-        options = ", ".join("--" + name.replace("_", "-") for name in values)
+        options = ", ".join(map(option_of, values))
         raise UsageError(f"{options} exclude each other; give one rule")
     if required and not values:
-        names = ", ".join("--" + name.replace("_", "-") for name in RULE_OPTIONS)
+        names = ", ".join(map(option_of, RULE_OPTIONS))
         raise UsageError(f"give the rule to choose by: one of {names}")
     usual: tuple[RuleName, float] = ("min_sensitivity", 0.9)
     name, value = next(iter(values.items()), usual)
@@ -214,6 +214,11 @@ def rule_from(given: Mapping[str, float | bool | None], *, required: bool = Fals
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def option_of(parameter: str) -> str:
+    """The option that gives a command's parameter its value."""
+    return "--" + parameter.replace("_", "-")
 
 
 def parameters_from(texts: list[str]) -> dict[str, object]:

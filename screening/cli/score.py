@@ -36,10 +36,12 @@ from screening.cli.options import (
     id_from,
     in_data,
     in_output,
+    option_of,
     series_from,
     source_of,
 )
 from screening.errors import UsageError
+from screening.scoring import exports
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -319,16 +321,7 @@ def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dic
     )
 
 
-class Form(StrEnum):
-    """What a run can be exported as."""
-
-    xlsx = "xlsx"
-    csv = "csv"
-    fhir = "fhir"
-    omop = "omop"
-    table = "table"
-    nifti = "nifti"
-    dicom_seg = "dicom-seg"
+Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]
 
 
 def export(
@@ -346,8 +339,9 @@ def export(
         str | None, typer.Option(metavar="URI", help="Of fhir: the system whose identifiers the ids are.")
     ] = None,
     definition: Annotated[
-        int, typer.Option(metavar="N", help="Of omop: cohort_definition_id of the first class.")
-    ] = 1,
+        int | None,
+        typer.Option(metavar="N", help="Of omop: cohort_definition_id of the first class; 1 if absent."),
+    ] = None,
     reference: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
     ] = None,
@@ -356,56 +350,36 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
+    from importlib import import_module
+    from inspect import Parameter, signature
+
     from screening.scoring.flagged import read_flagged
 
-    if (to is Form.table) != bool(url and table) or (to is Form.table) == bool(out):
-        raise UsageError("--to table needs --url and --table; every other form needs --out")
-    if (to is Form.dicom_seg) != (reference is not None):
-        raise UsageError("--to dicom-seg needs --reference, and no other form has one")
+    write = import_module(f"{exports.__name__}.{to.replace('-', '_')}").write
+    takes = signature(write).parameters
+    options = {
+        "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
+        "reference": reference,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    needed = {name for name in options if name in takes and takes[name].default is Parameter.empty}
+    for names, does in ((needed - given.keys(), "needs"), (given.keys() - takes, "takes no")):
+        if names:
+            raise UsageError(f"--to {to} {does} {', '.join(map(option_of, sorted(names)))}")
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    place, facts = str(out), flagged.run.ledger
-    shown = {"ledger": facts and facts.to_dict()}
+    shown = {"ledger": flagged.run.ledger and flagged.run.ledger.to_dict()}
     if out is not None:
         _hand_out(ledger, shown, "export", out, content=b"")
-    if to is Form.table:
-        from screening.scoring.exports.database import write_table
-
-        place = f"{write_table(flagged, str(url), str(table), force=force)} table {table}"
-    elif to is Form.omop:
-        from screening.scoring.exports.omop import omop_of
-        from screening.storage.publishing import publish
-
-        with publish(place, "omop") as folder:
-            for name, content in omop_of(flagged, definition).items():
-                (folder / name).write_bytes(content)
-    elif to in (Form.nifti, Form.dicom_seg):
-        from screening.scoring.exports.dicom_seg import dicom_seg_of
-        from screening.scoring.exports.volumes import nifti_of, write_volumes
-        from screening.storage.publishing import publish
-
-        known = flagged.run
-        volumes = dicom_seg_of(run, known, reference) if reference else nifti_of(run, known)
-        with publish(place, "volumes") as folder:
-            write_volumes(folder, known, volumes)
-    else:
-        from screening.scoring.exports import fhir, sheets
-        from screening.storage.publishing import write_whole
-
-        forms = {
-            Form.csv: lambda: sheets.csv_of(flagged),
-            Form.xlsx: lambda: sheets.xlsx_of(flagged),
-            Form.fhir: lambda: fhir.fhir_of(flagged, id_system),
-        }
-        write_whole(Path(place), forms[to]())
+    place = write(flagged, **given, **({"force": force} if "force" in takes else {}))
     if ledger and out:
         _hand_out(ledger, shown, "export", out)
     told = {
         "run_id": flagged.run.run_id,
         "rows": flagged.rows.num_rows,
         "erased": flagged.run.erased,
-        "out": place,
+        "out": place or str(out),
     }
     tell(told, as_json)
 

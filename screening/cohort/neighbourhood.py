@@ -15,7 +15,7 @@ from screening.contract.parsing import floats, is_numeric, plain
 from screening.errors import CohortError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
-from screening.sources.readers import Batches, DerivedPart, Part, Source
+from screening.sources.readers import Batches, Part, Source
 
 STATISTICS = ("mean", "sd", "gradient")
 MOST_CELLS = 50_000_000
@@ -160,21 +160,21 @@ def _slope(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
     return np.asarray(found / np.maximum(count, 1.0))
 
 
-class _Neighbours(DerivedPart):
+class _Neighbours(Part):
     """A part of voxels, read patient by patient, with the neighbourhood features behind its own columns."""
 
     def __init__(
         self, part: Part, group: str, axes: Sequence[str], channels: Sequence[str], size: int,
         owners: dict[object, int],
     ):  # fmt: skip
-        super().__init__(part)
+        self.part, self.name, self.sha256, self.bytes = part, part.name, part.sha256, part.bytes
+        self.form, self.origin = part.form, part.origin
         self.group, self.axes, self.channels = group, list(axes), list(channels)
         self.size, self.owners = size, owners
         self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
 
-    def __getstate__(self) -> dict[str, object]:
-        # Whose a patient's rows are is told by the objects of one process.
-        return vars(self) | {"owners": {}}
+    def refuse_changed(self) -> None:
+        self.part.refuse_changed()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order.

@@ -38,37 +38,6 @@ class Scales:
         """Centre and spread of the groups of these names, each of shape (n_names, n_columns)."""
         raise NotImplementedError
 
-    def _names(self) -> list[str]:
-        """The groups that were seen."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Every group's centre and spread as arrays, for `KnownScales`."""
-        names = self._names()
-        centre, spread = self._of(names)
-        # An infinite spread is that of a constant column, which becomes 0.
-        finite = np.where(np.isfinite(spread), spread, 0.0)
-        return {
-            "columns": np.array(self.columns),
-            "names": np.array(names),
-            "centre": centre,
-            "spread": finite,
-        }
-
-
-class KnownScales(Scales):
-    """Centre and spread as they were found elsewhere, of `Scales.state`."""
-
-    def __init__(self, state: Mapping[str, np.ndarray]):
-        super().__init__([str(name) for name in state["columns"]])
-        self._places = {str(name): place for place, name in enumerate(state["names"])}
-        self._centre = state["centre"]
-        self._spread = np.where(state["spread"] > 0, state["spread"], np.inf)
-
-    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        places = np.array([self._places[name] for name in names], dtype=np.intp)
-        return self._centre[places], self._spread[places]
-
 
 class GroupScales(Scales):
     """By mean and standard deviation.
@@ -106,9 +75,6 @@ class GroupScales(Scales):
             np.add.at(count, at, 1.0)
             np.add.at(total, at, d)
             np.add.at(squares, at, d * d)
-
-    def _names(self) -> list[str]:
-        return list(self._places)
 
     def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         places = np.array([self._places[name] for name in names], dtype=np.intp)
@@ -150,10 +116,6 @@ class RobustScales(Scales):
                         "sort the table by its group"
                     )
             self._held.append(values[rows])
-
-    def _names(self) -> list[str]:
-        self._conclude()
-        return list(self._known)
 
     def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         self._conclude()

@@ -45,7 +45,6 @@ class CohortStream:
 
     `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
     decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
-    `scales` are those of groups, where somebody else saw all their rows.
 
     `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
     ones included. Both, and what `notes` say of the rows, are known once the table was read.
@@ -54,7 +53,7 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False, scales: Sequence[Scales] | None = None,
+        to_score: bool = False,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
@@ -67,7 +66,7 @@ class CohortStream:
         self._checked = False
         # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
         self._repeats: tuple[np.ndarray, np.ndarray] | None = None
-        self.scales = scales
+        self._scales: list[Scales] | None = None  # Known once the whole table was read.
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = list(contract.display) if to_score else []
         self._columns = list(
@@ -92,14 +91,9 @@ class CohortStream:
         for typed, sound, rows in self._sound():
             yield self._batch(typed, sound, rows)
 
-    def unchecked(self) -> Iterator[Cohort]:
-        """The rows that are sound as they stand, of a table that is checked as a whole elsewhere."""
-        for _, _, typed, rows in self._blocks(None):
-            yield self._batch(typed, ~typed.faulty(), rows)
-
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray, np.ndarray]]:
         """The table in blocks: typed, with its sound rows as a mask, and the numbers of all its rows."""
-        self.read_before()
+        self._read_before()
         tally, ids = _Tally(self.contract), DuplicateIds()
         # A table that is read again was counted before.
         gates = None if self._checked else self.gates
@@ -125,18 +119,18 @@ class CohortStream:
             self.refused.update(tally.refused)
             self.n_rows, self._checked = tally.n_rows, True
 
-    def read_before(self) -> None:
+    def _read_before(self) -> None:
         """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
         if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
             ids = DuplicateIds()
             for _, block, _ in self._cells([self.contract.id], Violations()):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
             self._repeats = ids.found()
-        if self.scales is None:
-            self.scales = scales_of(self.contract.features)
-            for _, _, typed, _ in self._blocks(Violations()) if self.scales else ():
+        if self._scales is None:
+            self._scales = scales_of(self.contract.features)
+            for _, _, typed, _ in self._blocks(Violations()) if self._scales else ():
                 parts = typed.parts.where(~(typed.faulty() | self._repeated(typed.parts)))
-                for scales in self.scales if parts.group is not None else ():
+                for scales in self._scales if parts.group is not None else ():
                     scales.add(np.asarray(parts.group), parts.features)
 
     def _repeated(self, parts: Parts) -> np.ndarray:
@@ -146,7 +140,7 @@ class CohortStream:
         return np.isin(hashed(parts.id), self._repeats[0])
 
     def _cells(
-        self, columns: Sequence[str], violations: Violations | None
+        self, columns: Sequence[str], violations: Violations
     ) -> Iterator[tuple[Part, Block, np.ndarray]]:
         """The table in blocks as they are written, with the numbers of their rows."""
         before = 0
@@ -155,13 +149,11 @@ class CohortStream:
                 for block in file.blocks(columns, self.batch_rows):
                     yield file, block, before + block.first_row + np.arange(block.n_rows)
             except CohortError as error:
-                if violations is None:
-                    raise
                 # The other files are still read, so that all faults come together.
                 violations.whole += error.violations
             before += file.rows or 0
 
-    def _blocks(self, violations: Violations | None) -> Iterator[tuple[Part, Block, TypedBlock, np.ndarray]]:
+    def _blocks(self, violations: Violations) -> Iterator[tuple[Part, Block, TypedBlock, np.ndarray]]:
         for file, block, rows in self._cells(self._columns, violations):
             yield file, block, self._typed(block, file), rows
 
@@ -228,7 +220,7 @@ class CohortStream:
         parts = typed.parts.where(good)
         features = parts.features
         if parts.group is not None:
-            for scales in self.scales or ():
+            for scales in self._scales or ():
                 features = scales.applied(parts.group, features)
         return Cohort(
             values=features,

@@ -80,11 +80,12 @@ class ExplainedCase(Case):
 
 
 class GroupFacts(Document):
-    """One patient, where rows come in patients."""
+    """One patient, where rows come in patients; `by_class`: flagged rows by the class that speaks loudest."""
 
     group: str
     rows: int
     flagged: int
+    by_class: Mapping[str, int]
     top_score: float
     display: Mapping[str, str | None] | None = None
     p_value: float
@@ -111,12 +112,14 @@ class Slice(Document):
 
 
 class Cluster(Document):
-    """Flagged voxels that touch."""
+    """Voxels flagged for one class that touch; `millimetres`: from edge to edge, along the body's axes."""
 
+    label: str
     voxels: int
     centre: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+    millimetres: Sequence[float] | None
     top_score: float
 
 
@@ -133,7 +136,7 @@ class Volume(Document):
 
 
 class Voxels(Document):
-    """Volumes, clusters and slices of a voxel run."""
+    """Volumes, clusters and slices of a voxel run; `colours`: of each watched class, as #rrggbb."""
 
     axes: Sequence[str]
     step: Sequence[float | None]
@@ -142,6 +145,7 @@ class Voxels(Document):
     patients: Sequence[Volume]
     base: str | None
     scale: Sequence[float] | None
+    colours: Mapping[str, str]
 
 
 class Geometry(Document):

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from screening.errors import UsageError
 from screening.page import format as shown
-from screening.page.night import drawn_size, pictured
+from screening.page.night import clusters, drawn_size, millimetres, pictured
 from screening.page.values import value_text
 
 SHIPPED = "shipped"
@@ -105,6 +105,7 @@ def _made(loader: BaseLoader) -> Environment:
     )
     environment.filters |= shown.FILTERS
     environment.filters |= {"json": as_json, "value_text": value_text, "drawn_size": drawn_size}
+    environment.filters |= {"clusters": clusters, "millimetres": millimetres}
     environment.tests["pictured"] = pictured
     return environment
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from screening.documents.run import NightFeature, RunDocument, Slice
+from screening.documents.run import Cluster, NightFeature, RunDocument, Slice, Voxels
 from screening.page import format as shown
 
 NOTABLE = 0.1
@@ -122,6 +122,17 @@ def drawn_size(found: Slice) -> tuple[int, int]:
     tall = found.height * found.aspect
     scale = SLICE_WIDTH / max(found.width, tall, 1)
     return max(1, round(found.width * scale)), max(1, round(tall * scale))
+
+
+def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:
+    """The clusters of every patient that is drawn with the patient's name, the largest first."""
+    named = [(patient.group, cluster) for patient in voxels.patients for cluster in patient.clusters]
+    return sorted(named, key=lambda one: -one[1].voxels)
+
+
+def millimetres(extent: Sequence[float] | None) -> str:
+    """How far something reaches along the body's axes."""
+    return "–" if extent is None else " × ".join(f"{length:.0f}" for length in extent)
 
 
 def has_pictures(run: RunDocument) -> bool:

@@ -99,6 +99,7 @@ def as_texts(cells: pa.Array) -> pa.Array:
 class FlaggedRows:
     """The flagged rows of a run as exports hand them on; `rows` has the columns of `flagged.csv`."""
 
+    directory: Path
     run: RunDocument
     rows: pa.Table
 
@@ -137,4 +138,4 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
         rows = pa.concat_tables(flagged_rows(folder / "scores.parquet"))
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
-    return FlaggedRows(run, pa.table(columns, names=rows.column_names))
+    return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import datetime
 import hashlib
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from screening.cohort.cohort import Cohort
+from screening.cohort.stream import CohortStream
 from screening.documents.attention import of_run
 from screening.documents.base import Reason
 from screening.documents.notebook import Brief, InBrief, run_brief
@@ -20,18 +25,19 @@ from screening.files import digest_of
 from screening.gates.own_nights import counts_of
 from screening.kernels.threads import limit_threads
 from screening.ledger import Artefact, Ledger, entering, heads, reserve
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
-from screening.parallel import opened
+from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
-from screening.scoring.fragments import decided_by
 from screening.scoring.rows import RowColumns, Rows, write_scores
 from screening.scoring.summary import Kept, Summary
-from screening.storage.model import Model, score_batch
+from screening.storage import finished
+from screening.storage.model import Model, Scored, judged, score_batch
 from screening.storage.publishing import publish
-from screening.storage.serialization import canonical, read_document, written
+from screening.storage.serialization import canonical, read_document, versions, written
 
 BATCH_ROWS = 16_384
 EARLIEST = 1900
@@ -129,8 +135,8 @@ def score(
     jobs : int
         Threads; -1 for all cores. The scores do not depend on it.
     cluster : str, optional
-        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler. Model and
-        table must be files. The result does not depend on it (docs/scale.md).
+        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler, to which
+        encoded rows go by TLS. The result does not depend on it (docs/scale.md).
     progress : callable, optional
         Called with (rows scored, rows in all; 0 where nobody knows before the end).
     templates : Path, optional
@@ -186,15 +192,12 @@ def score(
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as book,
         publish(out, "run") as folder,
-        ExitStack() as stack,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        decided = stack.enter_context(decided_by(workers, model, stream, out))
         rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
         arrival, n_scored = Arrival(), 0
         with rows.appending(columns.schema) as append:
-            for batch in stream:
-                scored = score_batch(model, batch, decided(batch))
+            for batch, scored in _scored(model, stream, workers, out):
                 append(columns.table(batch, scored))
                 kept.add(batch, scored)
                 arrival.add(batch)
@@ -236,6 +239,47 @@ def score(
                 places.append(Artefact("model", model.directory.resolve(), model.digest))
             tonight.hand_out(*places)
     return Run(Path(out), document)
+
+
+def _scored(
+    model: Model, stream: CohortStream, cluster: Cluster | None, out: str | Path
+) -> Iterator[tuple[Cohort, Scored]]:
+    """Every batch with its figures.
+
+    What workers decided waits beside `out` for as long as the table is read: of a command that is killed the
+    same command goes on from there.
+    """
+    if cluster is None:
+        yield from ((batch, score_batch(model, batch)) for batch in stream)
+        return
+    cluster.check(secret=True)
+    ensemble, ahead = cluster.holding(model.ensemble), 2 * len(cluster.client.nthreads())
+    known = canonical({"model": model.digest, "versions": versions()})
+    begun: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
+
+    def ended() -> tuple[Cohort, Scored]:
+        batch, encoded, place, answer = begun.popleft()
+        (decisions,) = answer
+        finished.keep(place, {"decisions": decisions})
+        return batch, judged(model, batch, encoded, decisions)
+
+    with finished.waiting_beside(out, "fragments") as folder:
+        for batch in stream:
+            encoded = model.encoder.transform(batch)
+            place = folder / f"{hashlib.sha256(known + encoded.tobytes()).hexdigest()[:24]}.npz"
+            if there := finished.take(place):
+                answer = iter([there["decisions"]])
+            else:
+                answer = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)
+            begun.append((batch, encoded, place, answer))
+            if len(begun) == ahead:
+                yield ended()
+        while begun:
+            yield ended()
+
+
+def _decided(ensemble: FoldEnsemble | BlendedEnsemble, encoded: np.ndarray) -> np.ndarray:
+    return ensemble.decisions(encoded)
 
 
 def night_of_date(date: str | None, allow_future: bool = False) -> str:

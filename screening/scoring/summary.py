@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -186,7 +186,7 @@ class Summary:
             drift=drift,
             subgroups=kept.subgroups.facts(),
             prevalence_estimate=self._prevalence(counted) if groups is None else None,
-            voxels=pictured(model.contract, self.rows, stream.source.geometries)
+            voxels=pictured(model.contract, model.watched, self.rows, stream.source.geometries)
             if model.contract.coordinates
             else None,
             geometries=tuple(stream.source.geometries),
@@ -273,11 +273,13 @@ class Summary:
         p = p_values(self.model.calibration, np.array([row["top"] for row in shown]))
         low, high = rarity_range(p, len(self.model.calibration))
         display = self._display({row["group"] for row in shown})
+        by_class = self._by_class()
         return [
             GroupFacts(
                 group=row["group"],
                 rows=row["rows"],
                 flagged=row["flagged"],
+                by_class=dict(by_class[row["group"]].most_common()),
                 top_score=row["top"],
                 display=display.get(row["group"]),
                 p_value=float(p[i]),
@@ -287,6 +289,15 @@ class Summary:
             )
             for i, row in enumerate(shown)
         ]
+
+    def _by_class(self) -> dict[str, Counter[str]]:
+        """Flagged rows of each group by class."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for batch in self.rows.batches(["group", "class", "flagged"]):
+            hit = pa.Table.from_batches([batch.filter(batch["flagged"])])
+            for row in hit.group_by(["group", "class"]).aggregate([([], "count_all")]).to_pylist():
+                counts[row["group"]][row["class"]] += row["count_all"]
+        return counts
 
     def _display(self, groups: set[str]) -> dict[str, dict[str, str | None] | None]:
         """What the contract wants shown beside each of some groups, from its first row."""

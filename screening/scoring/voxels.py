@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import label
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.ndimage import label as connected
 
 from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
@@ -33,30 +35,45 @@ def ramp(anchors: list[tuple[int, int, int]], steps: int) -> np.ndarray:
 PATIENTS_SHOWN = 12
 SLICES_EACH = 3
 SLICES_SHOWN = 15
+MARK = "mark"
 WIDEST = 192
 MOST_PLANES = 65_536
 GREY = ramp([(0, 0, 0), (150, 150, 150)], 64)
-# The flag is lighter than any tissue, so it stands out without colour too.
-FLAG = np.array([(255, 225, 0)], dtype=np.uint8)
+# Flags are lighter than any tissue, so they stand out without colour too; a colour a watched class.
+FLAGS = np.array(
+    [
+        (255, 225, 0),
+        (86, 190, 255),
+        (255, 140, 200),
+        (0, 225, 150),
+        (255, 165, 60),
+        (195, 165, 255),
+        (255,) * 3,
+    ],
+    dtype=np.uint8,
+)
 HEAT = ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], 64)
 
 
-def pictured(contract: Contract, rows: Rows, geometries: Sequence[Geometry]) -> Voxels:
+def pictured(
+    contract: Contract, watched: Sequence[str], rows: Rows, geometries: Sequence[Geometry]
+) -> Voxels:
     """Volumes, clusters and slices, most flagged patient first: flags over a feature, and the scores.
 
-    `contract`: names the coordinates; the third is the slice. `rows`: of the night. `geometries`: grids of
-    patients, whose slices are then drawn as they lie in the body.
+    `contract`: names the coordinates; the third is the slice. `watched`: the classes that voxels are flagged
+    for. `rows`: of the night. `geometries`: grids of patients, whose slices are then drawn as they lie in the
+    body, and whose clusters are measured.
     """
     views = {each.group: View.of(each) for each in geometries}
     planes: list[set[float]] = [set(), set(), set()]
     n_rows, flagged = Counter[str](), dict[str, list[np.ndarray]]()
-    for name, places, values in _by_patient(rows, ["score", "flagged"]):
+    for name, places, values in _by_patient(rows, watched, ["score", MARK]):
         for axis, known in enumerate(planes):
             if len(known) < MOST_PLANES:
                 known.update(np.unique(places[:, axis]).tolist())
         n_rows[name] += len(places)
-        hit = values["flagged"]
-        kept = np.column_stack([places[hit], values["score"][hit]]).astype(np.float32)
+        hit = values[MARK] > 0
+        kept = np.column_stack([places[hit], values["score"][hit], values[MARK][hit]]).astype(np.float32)
         flagged.setdefault(name, []).append(kept)
     step = np.array([steps(np.array(sorted(known))) for known in planes])
     found = {name: np.concatenate(parts).astype(float) for name, parts in flagged.items()}
@@ -64,19 +81,25 @@ def pictured(contract: Contract, rows: Rows, geometries: Sequence[Geometry]) -> 
     shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
     each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
     at = {name: fullest_slices(_seen(views.get(name), found[name][:, :3]), each) for name in shown}
-    drawn, scale = _drawn(at, step, rows, views)
+    drawn, scale = _drawn(at, step, rows, watched, views)
     patients = []
     for name in shown:
-        n_clusters, clusters = largest_clusters(found[name][:, :3], found[name][:, 3], step)
+        marks, view = found[name][:, 4], views.get(name)
+        by_class = [
+            largest_clusters(found[name][marks == number, :4], step, label=of, view=view)
+            for number, of in enumerate(watched, start=1)
+        ]
+        numbers = [n_clusters for n_clusters, _ in by_class if n_clusters is not None]
+        clusters = sorted((one for _, largest in by_class for one in largest), key=lambda one: -one.voxels)
         patients.append(
             Volume(
                 group=name if contract.group else None,
                 voxels=n_rows[name],
                 flagged=len(found[name]),
                 slices=drawn[name],
-                n_clusters=n_clusters,
+                n_clusters=sum(numbers) if len(numbers) == len(by_class) else None,
                 clusters=clusters,
-                anatomical=name in views,
+                anatomical=view is not None,
             )
         )
     return Voxels(
@@ -87,7 +110,12 @@ def pictured(contract: Contract, rows: Rows, geometries: Sequence[Geometry]) -> 
         patients=patients,
         base=(tissue_of(contract) or "") if scale else None,
         scale=scale,
+        colours={of: "#" + bytes(_colour(number)).hex() for number, of in enumerate(watched)},
     )
+
+
+def _colour(number: int) -> np.ndarray:
+    return FLAGS[number % len(FLAGS)]
 
 
 def _seen(view: View | None, places: np.ndarray) -> np.ndarray:
@@ -96,13 +124,17 @@ def _seen(view: View | None, places: np.ndarray) -> np.ndarray:
 
 
 def _drawn(
-    at: Mapping[str, list[float]], step: np.ndarray, rows: Rows, views: Mapping[str, View]
+    at: Mapping[str, list[float]],
+    step: np.ndarray,
+    rows: Rows,
+    watched: Sequence[str],
+    views: Mapping[str, View],
 ) -> tuple[dict[str, list[Slice]], list[float] | None]:
     """Each patient's chosen slices, and the ends of all their scores."""
     wanted: dict[tuple[str, float], list[np.ndarray]] = {
         (name, plane): [] for name, planes in at.items() for plane in planes
     }
-    for name, places, values in _by_patient(rows, [TISSUE, "score", "flagged"]):
+    for name, places, values in _by_patient(rows, watched, [TISSUE, "score", MARK]):
         seen = _seen(views.get(name), places)
         # Compared as they were gathered, in single precision.
         depth = seen[:, 2].astype(np.float32).astype(float)
@@ -116,9 +148,10 @@ def _drawn(
         return {name: [] for name in at}, None
     # Colours follow ranks: a few extreme scores would leave all others one colour.
     ranked = np.quantile(every[:, 3], np.arange(1, len(HEAT)) / len(HEAT))
+    palette = np.array([(0, 0, 0), *GREY, *(_colour(number) for number in range(len(watched)))])
     drawn = {
         name: [
-            _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, views.get(name))
+            _slice(plane, np.concatenate(wanted[name, plane]), step[:2], ranked, palette, views.get(name))
             for plane in planes
         ]
         for name, planes in at.items()
@@ -127,12 +160,17 @@ def _drawn(
 
 
 def _by_patient(
-    rows: Rows, columns: Sequence[str]
+    rows: Rows, watched: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[str, np.ndarray, dict[str, np.ndarray]]]:
-    """Rows of one patient: its name, places of shape (n, 3), and other columns; some have several parts."""
+    """Rows of one patient: its name, places of shape (n, 3), and other columns; some have several parts.
+
+    `MARK` among the columns is the number of the class that a row is flagged for, from 1 on, 0 unflagged.
+    """
     there = [name for name in ("group", *AXES, *columns) if name in rows.schema.names]
-    for batch in rows.batches(there):
+    for batch in rows.batches([*there, "flagged", "class"]):
         values = {name: batch[name].to_numpy(zero_copy_only=False) for name in there}
+        classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(zero_copy_only=False)
+        values[MARK] = np.where(batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0)
         names, place = np.zeros(1, dtype=object), np.zeros(batch.num_rows, dtype=int)
         if "group" in values:
             names, place = np.unique(values["group"], return_inverse=True)
@@ -147,9 +185,9 @@ def _by_patient(
 
 
 def _slice(
-    at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray, view: View | None = None
+    at: float, part: np.ndarray, step: np.ndarray, ranked: np.ndarray, palette: np.ndarray, view: View | None
 ) -> Slice:
-    """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, flagged."""
+    """Overlay and heat map of one slice; `part` has columns x, y, tissue, score, mark."""
     if view is None:
         place = on_grid(np.column_stack([part[:, :2], np.zeros(len(part))]), np.append(step, 1.0))[:, :2]
     else:
@@ -165,7 +203,7 @@ def _slice(
     low, high = np.quantile(finite, [0.01, 0.99]) if finite.size else (0.0, 1.0)
     np.maximum.at(overlay, here, 1 + _level(np.nan_to_num(part[:, 2], nan=low), low, high))
     hit = part[:, 4] > 0
-    overlay[here[0][hit], here[1][hit]] = 1 + len(GREY)
+    np.maximum.at(overlay, (here[0][hit], here[1][hit]), (len(GREY) + part[hit, 4]).astype(np.uint8))
     nothing = np.zeros((1, 3), dtype=np.uint8)
     return Slice(
         at=at,
@@ -173,7 +211,7 @@ def _slice(
         flagged=int(hit.sum()),
         width=int(width),
         height=int(height),
-        overlay=as_base64(palette_png(overlay, np.concatenate([nothing, GREY, FLAG]))),
+        overlay=as_base64(palette_png(overlay, palette)),
         heat=as_base64(palette_png(heat, np.concatenate([nothing, HEAT]))),
         aspect=1.0 if view is None else view.aspect,
     )
@@ -211,6 +249,10 @@ class View:
         found[:, self.axes] = np.where(self.flipped, self.last - places, places)
         return found
 
+    def extent(self, places: np.ndarray) -> np.ndarray:
+        """Millimetres that voxels (n, 3) reach across: right to left, front to back, top to bottom."""
+        return (np.ptp(self.turned(places), axis=0) + 1) * self.spacing
+
     @property
     def aspect(self) -> float:
         """Height of a pixel of an axial slice over its width."""
@@ -221,16 +263,17 @@ LARGEST = 3
 
 
 def largest_clusters(
-    coordinates: np.ndarray, scores: np.ndarray, step: np.ndarray
+    voxels: np.ndarray, step: np.ndarray, label: str = "", view: View | None = None
 ) -> tuple[int | None, list[Cluster]]:
     """Connected clusters of flagged voxels, faces, edges and corners counting as contact, the largest first.
 
-    `coordinates`, shape (n, 3): of one patient's flagged voxels.
-    `scores`, shape (n,).
+    `voxels`, shape (n, 4): coordinates and scores of one patient's voxels that are flagged for one class.
     `step`, shape (3,): grid distance along each axis.
+    `label`: the class. `view`: how the voxels lie in the body, where that is known.
     `n_clusters`: None where the coordinates span too many cells to be looked through.
     `clusters`: at most 3.
     """
+    coordinates, scores = voxels[:, :3], voxels[:, 3]
     place = on_grid(coordinates, step)
     if not len(place):
         return 0, []
@@ -239,7 +282,7 @@ def largest_clusters(
         return None, []
     grid = np.zeros(shape, dtype=bool)
     grid[tuple(place.T)] = True
-    labelled, n_clusters = label(grid, structure=np.ones((3, 3, 3), dtype=bool))
+    labelled, n_clusters = connected(grid, structure=np.ones((3, 3, 3), dtype=bool))
     member = labelled[tuple(place.T)]
     sizes = np.bincount(member, minlength=n_clusters + 1)[1:]
     described = []
@@ -248,9 +291,11 @@ def largest_clusters(
         described.append(
             Cluster(
                 voxels=len(own),
+                label=label,
                 centre=own.mean(axis=0).tolist(),
                 low=own.min(axis=0).tolist(),
                 high=own.max(axis=0).tolist(),
+                millimetres=None if view is None else view.extent(own).tolist(),
                 top_score=float(scores[member == number].max()),
             )
         )

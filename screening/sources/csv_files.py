@@ -62,7 +62,6 @@ class CsvForm:
     names: list[str]  # the header's cells as they stand there
     others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
     quoted: bool = True  # there are quotes somewhere
-    plain: bool = False  # every line is a row that can be counted: UTF-8 without quotes or old line ends
     broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
 
     def note(self) -> str:
@@ -78,7 +77,7 @@ def csv_form(path: Path) -> CsvForm:
 
     Raises CohortError: not text, no header, a header that looks like a data row.
     """
-    encoding, quoted, plain = _examined(path)
+    encoding, quoted = _examined(path)
     try:
         with opened_text(path, encoding) as stream:
             head = stream.read(1 << 20)
@@ -103,17 +102,12 @@ def csv_form(path: Path) -> CsvForm:
         _refuse_title(path.name, body)
     start = len(head[: skipped + _header_end(body, delimiter)].encode())
     decimal, others = decimal_marks(rows[1:], header, delimiter)
-    form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted, plain)
+    form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted)
     return replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
-def csv_batches(
-    path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int,
-    span: tuple[int, int] | None = None,
-) -> Batches:  # fmt: skip
+def csv_batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
     """Yield the rows in order; cells are text, blank lines no rows.
-
-    Of a plain file those alone that lie in a `span` of bytes, where one is given.
 
     Raises CohortError: a row cannot be read; those before it were given.
     """
@@ -121,7 +115,7 @@ def csv_batches(
     places = [at[column] for column in wanted]
     first, broken = 1, form.broken
     try:
-        with _opened_rows(path, form, span) as stream:
+        with _opened_rows(path, form) as stream:
             for table in in_batches(_tables(stream, form, places), batch_rows):
                 table = table.slice(0, broken[0] - first) if broken else table
                 if table.num_rows:
@@ -131,7 +125,7 @@ def csv_batches(
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.
         broken = broken or _broken_row(path, form)
-        with _opened_rows(path, form, span) as stream:
+        with _opened_rows(path, form) as stream:
             filled = bool(stream.read(BLOCK_BYTES).strip())
         if broken is None and filled:
             raise CohortError(
@@ -149,14 +143,9 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
     return form.header, form
 
 
-def _opened_rows(path: Path, form: CsvForm, span: tuple[int, int] | None) -> pa.NativeFile:
+def _opened_rows(path: Path, form: CsvForm) -> pa.NativeFile:
     """The file behind its header, as UTF-8."""
-    content = opened_bytes(path)
-    if span is not None:
-        content.seek(span[0])
-        with content:
-            return pa.BufferReader(content.read(span[1] - span[0]))
-    stream = pa.PythonFile(content, mode="r")
+    stream = pa.PythonFile(opened_bytes(path), mode="r")
     if form.encoding != "utf-8":
         stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
     stream.read(form.start)
@@ -236,31 +225,6 @@ def in_batches(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table
             waiting, n_waiting = [together.slice(batch_rows)], n_waiting - batch_rows
     if n_waiting:
         yield pa.concat_tables(waiting)
-
-
-def line_places(path: Path, form: CsvForm, rows: int) -> tuple[list[int], int] | None:
-    """Where each piece of so many rows of a plain file begins, in bytes and the end last; and its rows.
-
-    None where that takes reading the cells: the file is packed, or has blank lines, which are no rows.
-    """
-    with path.open("rb") as stream:
-        if stream.peek(2)[:2] == GZIPPED:
-            return None
-        at = last = stream.seek(form.start)
-        starts, n_rows = [at], 0
-        while chunk := stream.read(1 << 20):
-            signs = np.frombuffer(chunk, np.uint8)
-            ends = at + 1 + np.flatnonzero(signs == ord("\n"))
-            # One sign a line is a line end alone; two may be.
-            if np.any(np.diff(ends, prepend=last) < 3):
-                return None
-            at += len(chunk)
-            starts += ends[(rows - 1 - n_rows) % rows :: rows].tolist()
-            n_rows += len(ends)
-            last = int(ends[-1]) if len(ends) else last
-    if at > last:
-        n_rows += 1
-    return [*(start for start in starts if start < at), at], n_rows
 
 
 def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
@@ -416,22 +380,21 @@ def damaged(name: str, encoding: str) -> str:
     return f"{name}: damaged or cut short (read as {encoding}); export it again as UTF-8"
 
 
-def _examined(path: Path) -> tuple[str, bool, bool]:
-    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
-
-    And whether it has quotes, and whether its lines can be counted as rows.
+def _examined(path: Path) -> tuple[str, bool]:
+    """Encoding that the whole file agrees with, a byte-order mark, UTF-8, cp1252, else latin-1; and whether
+    it has quotes.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
-    utf8, holes, lines, foreign, quoted, old_ends = True, False, 1, 0, False, False
+    utf8, holes, lines, foreign, quoted = True, False, 1, 0, False
     try:
         with opened_bytes(path) as stream:
             head = stream.read(1 << 16)
             for mark, encoding in BOMS:
                 if head.startswith(mark):
-                    return encoding, True, False
+                    return encoding, True
             wide = _utf16_without_mark(head)
             if wide:
-                return wide, True, False
+                return wide, True
             chunk = head
             while chunk:
                 if b"\0" in chunk:
@@ -442,7 +405,6 @@ def _examined(path: Path) -> tuple[str, bool, bool]:
                     )
                 lines += chunk.count(b"\n")
                 quoted = quoted or b'"' in chunk
-                old_ends = old_ends or chunk.count(b"\r") != chunk.count(b"\r\n")
                 foreign += len(chunk) - len(chunk.translate(None, NOT_ASCII))
                 holes = holes or any(hole in chunk for hole in CP1252_HOLES)
                 if utf8:
@@ -465,7 +427,7 @@ def _examined(path: Path) -> tuple[str, bool, bool]:
             f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
         )
     encoding = "utf-8" if utf8 else "latin-1" if holes else "cp1252"
-    return encoding, quoted, utf8 and not quoted and not old_ends
+    return encoding, quoted
 
 
 def _utf16_without_mark(head: bytes) -> str | None:

@@ -37,8 +37,7 @@ class PatientImages(Part):
         self.patient, self.name = patient, name
         self.rows: int | None = None
         self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
-        self.paths = [path for _, path in files]
-        self._stamps = {path: stamp_of(path) for path in self.paths}
+        self._stamps = {path: stamp_of(path) for _, path in files}
         faults, volumes = [*header_faults(self)], list[tuple[str, Nifti]]()
         for column, path in files:
             try:

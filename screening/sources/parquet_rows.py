@@ -1,4 +1,4 @@
-"""The rows of a Parquet file, all of them or some that stand together; and small tables kept as Parquet."""
+"""The rows of a Parquet file; and small tables kept as Parquet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -43,32 +42,18 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
         return list(file.schema_arrow.names), None
 
 
-def batches(
-    path: Path, name: str, form: None, wanted: list[str], batch_rows: int,
-    rows: tuple[int, int] | None = None,
-) -> Batches:  # fmt: skip
-    """Yield the wanted columns of all rows in order, or of `rows`: how many there are before, and of them.
-
-    Of some rows only the row groups that hold them are read.
-    """
+def batches(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Batches:
+    """Yield the wanted columns of all rows, in order."""
     with parquet_file(path) as file:
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-        ends = np.cumsum(sizes)
-        first, last = (rows[0], sum(rows)) if rows else (0, sum(sizes))
-        groups = [i for i, end in enumerate(ends) if end > first and end - sizes[i] < last]
-        at = int(ends[groups[0]] - sizes[groups[0]]) if groups else 0
-        read = file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False, row_groups=groups)
 
-        def inside() -> Iterator[pa.Table]:
-            before = at
-            for batch in read:
+        def tables() -> Iterator[pa.Table]:
+            before = 0
+            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
                 _refuse_other_texts(batch, name, before + 1)
-                start, stop = max(first - before, 0), min(last - before, batch.num_rows)
                 before += batch.num_rows
-                if start < stop:
-                    yield pa.Table.from_batches([batch.slice(start, stop - start)])
+                yield pa.Table.from_batches([batch])
 
-        for table in in_batches(inside(), batch_rows):
+        for table in in_batches(tables(), batch_rows):
             yield from table.select(wanted).combine_chunks().to_batches()
 
 

@@ -68,8 +68,7 @@ class Reader:
 class Part:
     """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest.
 
-    `paths` are the files it is read from, none where only this process can read it. `form` is None where
-    values have types of their own.
+    `form` is None where values have types of their own.
     """
 
     name: str
@@ -78,7 +77,6 @@ class Part:
     header: list[str]
     rows: int | None = None
     form: Form | None = None
-    paths: Sequence[Path] = ()
     origin: Mapping[str, str] = {}
     first = 0  # rows of the table before those of this part
 
@@ -113,19 +111,6 @@ class Part:
                 first += part.num_rows
         self.refuse_changed()
         self.rows = first - 1 - self.first
-
-
-class DerivedPart(Part):
-    """What a part that is made of another has from it; its rows are known once they were read."""
-
-    def __init__(self, part: Part):
-        self.part = part
-        self.name, self.sha256, self.bytes = part.name, part.sha256, part.bytes
-        self.header, self.form, self.paths, self.origin = part.header, part.form, part.paths, part.origin
-
-    def refuse_changed(self) -> None:
-        """As the part it is made of does."""
-        self.part.refuse_changed()
 
 
 @dataclass

@@ -79,16 +79,13 @@ class SourceFile(Part):
     stamp: tuple[int, int]
     form: Form | None = None
 
-    def __post_init__(self) -> None:
-        self.paths = [self.path]
-
     def refuse_changed(self) -> None:
         """CohortError where the file is not what it was when it was opened."""
         if stamp_of(self.path) != self.stamp:
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
-    def batches(self, wanted: list[str], batch_rows: int, **some: tuple[int, int]) -> Batches:
-        """Yield the file's rows in order, or those of `some` of it, as its reader takes them.
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the file's rows in order, as its reader takes them.
 
         Raises CohortError: the file is damaged.
         """
@@ -97,7 +94,7 @@ class SourceFile(Part):
         with _damage_named(
             self.path, lambda: f"{self.name}: the {self.kind} file is damaged behind row {done}"
         ):
-            for batch in reader.batches(self.path, self.name, self.form, wanted, batch_rows, **some):
+            for batch in reader.batches(self.path, self.name, self.form, wanted, batch_rows):
                 yield batch
                 done += batch.num_rows
 

@@ -71,19 +71,14 @@ def sweep_place(folder: Path, names: Collection[str]) -> None:
 
 
 def keep(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a piece; it appears whole or not at all."""
-    put(path, pack(arrays, as_they_are=True))
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a piece that is packed already.
+    """Write a piece; it appears whole or not at all.
 
     Two processes may write it at once, where one was taken for dead: both write the same.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+            file.write(pack(arrays, as_they_are=True))
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)

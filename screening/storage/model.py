@@ -330,13 +330,14 @@ class Scored:
         return self.excess.argmax(axis=1)
 
 
-def score_batch(model: Model, batch: Cohort, decisions: np.ndarray | None = None) -> Scored:
-    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient.
-
-    `decisions` are the model's on these rows, where they were made elsewhere.
-    """
+def score_batch(model: Model, batch: Cohort) -> Scored:
+    """Score the rows of one batch at the model's operating points; by lesions, a batch is a whole patient."""
     encoded = model.encoder.transform(batch)
-    decisions = model.decisions(encoded) if decisions is None else decisions
+    return judged(model, batch, encoded, model.decisions(encoded))
+
+
+def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray) -> Scored:
+    """The figures of a batch at the model's operating points, from its decisions on the encoded rows."""
     if model.lesions is not None:
         how, places = model.lesions, np.asarray(batch.coordinates)
         decisions = lesion_map(Grid.of(places), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]

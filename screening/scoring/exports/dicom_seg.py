@@ -17,7 +17,8 @@ import numpy as np
 
 from screening.documents.run import RunDocument
 from screening.errors import UsageError
-from screening.scoring.exports.volumes import PatientMaps, file_name, maps_of
+from screening.scoring.exports.nifti import PatientMaps, file_name, maps_of, write_volumes
+from screening.scoring.flagged import FlaggedRows
 
 if TYPE_CHECKING:
     from highdicom import Volume, VolumeGeometry
@@ -31,10 +32,9 @@ LPS = np.diag([-1.0, -1.0, 1.0, 1.0])
 SAME_PLACE = 1e-2
 
 
-def dicom_seg_of(folder: str | Path, run: RunDocument, reference: Path) -> Iterator[tuple[str, bytes]]:
-    """`PATIENT_flags.dcm` of every patient with a flagged voxel, with content; as `maps_of`.
+def write(flagged: FlaggedRows, *, out: Path, reference: Path) -> None:
+    """`PATIENT_flags.dcm` of every patient with a flagged voxel in a directory; as `maps_of`.
 
-    `folder`: the run directory.
     `reference`: `REFERENCE/PATIENT/` holds the files of one DICOM series.
     Raises UsageError: highdicom is not installed; a patient's series is missing, is no series of slices, or
     lies elsewhere. A patient is told by number.
@@ -43,13 +43,20 @@ def dicom_seg_of(folder: str | Path, run: RunDocument, reference: Path) -> Itera
         import highdicom  # noqa: F401
     except ModuleNotFoundError:
         raise UsageError('DICOM SEG needs highdicom: pip install "screening[imaging]"') from None
-    for number, maps in enumerate(maps_of(folder, run), start=1):
+    write_volumes(out, flagged, _segmentations(flagged, reference))
+
+
+def _segmentations(flagged: FlaggedRows, reference: Path) -> Iterator[tuple[str, bytes]]:
+    for number, maps in enumerate(maps_of(flagged), start=1):
         # An empty segmentation is none: DICOM knows no segment without a voxel.
         if not maps.flags.any():
             continue
         name = file_name(maps.geometry.group)
         slices, geometry = _series(reference / name, f"image {number}")
-        yield f"{name}_flags.dcm", _content(_segmentation(_on(maps, geometry, number), slices, run, name))
+        yield (
+            f"{name}_flags.dcm",
+            _content(_segmentation(_on(maps, geometry, number), slices, flagged.run, name)),
+        )
 
 
 def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]:
@@ -107,11 +114,12 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
             f"image {number}: the grid of the run is not that of the series in --reference; score images "
             "that were made of this series without resampling"
         )
-    places = (np.argwhere(maps.flags) @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
+    flagged = np.argwhere(maps.flags)
+    places = (flagged @ turn[:3, :3].T + turn[:3, 3]).astype(np.int64)
     if (places < 0).any() or (places >= geometry.spatial_shape).any():
         raise UsageError(f"image {number}: flagged voxels lie outside the series in --reference")
     flags = np.zeros(geometry.spatial_shape, dtype=np.uint8)
-    flags[tuple(places.T)] = 1
+    flags[tuple(places.T)] = maps.flags[tuple(flagged.T)]
     return Volume(flags, theirs, "PATIENT", frame_of_reference_uid=geometry.frame_of_reference_uid)
 
 
@@ -129,21 +137,26 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
         generate_uid(entropy_srcs=[what, run.run_id, patient, str(slices[0].SeriesInstanceUID)])
         for what in ("series", "instance", "organisation")
     )
-    segment = SegmentDescription(
-        segment_number=1,
-        segment_label=f"Flagged for {run.model.task.label}"[:64],
-        segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
-        segmented_property_type=codes.SCT.Lesion,
-        algorithm_type="AUTOMATIC",
-        algorithm_identification=AlgorithmIdentificationSequence(
-            name="screening", version=version, family=codes.DCM.ArtificialIntelligence
-        ),
-    )
+    task = run.model.task
+    names = [f"{task.label} {name}" for name in task.watched] if len(task.watched) > 1 else [task.label]
+    segments = [
+        SegmentDescription(
+            segment_number=number,
+            segment_label=f"Flagged for {name}"[:64],
+            segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
+            segmented_property_type=codes.SCT.Lesion,
+            algorithm_type="AUTOMATIC",
+            algorithm_identification=AlgorithmIdentificationSequence(
+                name="screening", version=version, family=codes.DCM.ArtificialIntelligence
+            ),
+        )
+        for number, name in enumerate(names, start=1)
+    ]
     found = Segmentation(
         source_images=slices,
         pixel_array=flags,
         segmentation_type="BINARY",
-        segment_descriptions=[segment],
+        segment_descriptions=segments,
         series_instance_uid=series,
         series_number=900,
         sop_instance_uid=instance,

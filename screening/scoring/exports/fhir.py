@@ -9,12 +9,14 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from screening.documents.run import RunDocument
 from screening.errors import UsageError
 from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
+from screening.storage.publishing import write_whole
 
 # How a Flag says what it was raised for: an extension of the standard itself.
 DETAIL = "http://hl7.org/fhir/StructureDefinition/flag-detail"
@@ -25,11 +27,11 @@ STRING = re.compile(r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", 
 Resource = Mapping[str, Any]
 
 
-def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
+def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> None:
     """A bundle (collection) as JSON.
 
-    `system`: URI of the system whose identifiers the ids are. Raises UsageError: an id cannot be written in
-    FHIR; said by rank.
+    `id_system`: URI of the system whose identifiers the ids are.
+    Raises UsageError: an id cannot be written in FHIR; said by rank.
     """
     rows = list(zip(flagged.rows.to_pylist(), flagged.subjects(), strict=True))
     wrong = [
@@ -41,7 +43,7 @@ def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
         )
-    entries = [entry for row, subject in rows for entry in _entries(flagged.run, row, subject, system)]
+    entries = [entry for row, subject in rows for entry in _entries(flagged.run, row, subject, id_system)]
     bundle = {
         "resourceType": "Bundle",
         "identifier": {"value": flagged.run.run_id},
@@ -50,7 +52,8 @@ def fhir_of(flagged: FlaggedRows, system: str | None = None) -> bytes:
         # An empty list is not allowed: a quiet night has no entries.
         **({"entry": entries} if entries else {}),
     }
-    return json.dumps(bundle, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+    text = json.dumps(bundle, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    write_whole(out, text.encode())
 
 
 def _entries(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from screening.errors import UsageError
 from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
+from screening.storage.publishing import publish
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
 DEFINITION = (
@@ -21,11 +22,11 @@ PERSON = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 NO_CONCEPT = 0
 
 
-def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
-    """The two tables as CSV by the names of their files; a person once for each watched class.
+def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
+    """The two tables as CSV in a directory; a person once for each watched class.
 
-    `first`: `cohort_definition_id` of the first watched class; the others follow. Raises UsageError: an id
-    is no whole number, or begins with a zero; said by rank.
+    `definition`: `cohort_definition_id` of the first watched class; the others follow.
+    Raises UsageError: an id is no whole number, or begins with a zero; said by rank.
     """
     subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
     wrong = [
@@ -37,7 +38,7 @@ def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
             "person_id of OMOP is; score a table whose group or id is the person_id"
         )
     run = flagged.run
-    numbers = {name: first + place for place, name in enumerate(run.model.task.watched)}
+    numbers = {name: definition + place for place, name in enumerate(run.model.task.watched)}
     classes = flagged.rows["class"].to_pylist()
     persons = dict.fromkeys((numbers[name], int(who)) for name, who in zip(classes, subjects, strict=True))
     definitions = [
@@ -52,13 +53,11 @@ def omop_of(flagged: FlaggedRows, first: int = 1) -> Mapping[str, bytes]:
         ]
         for (name, number), point in zip(numbers.items(), run.model.operating_points, strict=True)
     ]
-    return {
-        "cohort_definition.csv": _csv(DEFINITION, definitions),
-        "cohort.csv": _csv(COHORT, [[number, who, run.date, run.date] for number, who in persons]),
-    }
+    with publish(out, "omop") as folder:
+        _write(folder / "cohort_definition.csv", DEFINITION, definitions)
+        _write(folder / "cohort.csv", COHORT, [[number, who, run.date, run.date] for number, who in persons])
 
 
-def _csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([header, *rows])
-    return text.getvalue().encode()
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])

@@ -15,7 +15,7 @@ ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}
 
 
-def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = False) -> str:
+def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) -> str:
     """Make a table of the flagged rows in one transaction; return the place without its secrets.
 
     Raises UsageError: the database refuses, or has such a table already and `force` was not given.
@@ -23,12 +23,12 @@ def write_table(flagged: FlaggedRows, url: str, name: str, *, force: bool = Fals
     place = read_url(url)
     try:
         if place.drivername == "duckdb":
-            _into_duckdb(flagged.table(), place, name, force)
+            _into_duckdb(flagged.table(), place, table, force)
         else:
-            _into_sql(flagged.table(), place, name, force)
+            _into_sql(flagged.table(), place, table, force)
     except database_errors() as error:
         raise UsageError(f"{described(place)}: {safe_words(error, place)}; nothing was written") from None
-    return described(place)
+    return f"{described(place)} table {table}"
 
 
 def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:

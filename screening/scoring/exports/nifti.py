@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.run import Geometry, RunDocument
+from screening.documents.run import Geometry
 from screening.errors import ModelError, UsageError
+from screening.scoring.flagged import FlaggedRows
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
 from screening.sources.nifti import library
 from screening.sources.parquet_rows import parquet_file
+from screening.storage.publishing import publish
 
 MILLIMETRES = "mm"
 ROWS = 1 << 16
@@ -30,7 +32,7 @@ class PatientMaps:
     """What a run says of one patient's voxels."""
 
     geometry: Geometry
-    flags: np.ndarray  # 1 where flagged, on the grid of the geometry.
+    flags: np.ndarray  # Number of the watched class that a voxel is flagged for, from 1 on; 0 unflagged.
     scores: np.ndarray  # NaN where no voxel was scored.
 
     @property
@@ -39,33 +41,36 @@ class PatientMaps:
         return np.array(self.geometry.affine)
 
 
-def maps_of(folder: str | Path, run: RunDocument) -> Iterator[PatientMaps]:
+def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
     """The maps of every patient of a run, one at a time.
 
-    `folder`: the run directory; its digests were compared.
     Raises UsageError: the run was scored from a table, or images that state no place: an affine is never
     invented.
     Raises ModelError: a voxel lies outside its patient's grid.
     """
-    grids = {each.group: each for each in run.geometries}
+    grids = {each.group: each for each in flagged.run.geometries}
     if not grids:
         raise UsageError(
             "this run has no reference geometry: it was scored from a table, or from images that state none; "
             "score the folder of images"
         )
-    for name, rows in _by_patient(Path(folder) / "scores.parquet"):
+    for name, rows in _by_patient(flagged.directory / "scores.parquet"):
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have none; "
                 "score those whose images state their place in space"
             )
-        yield _maps(grids[name], rows)
+        yield _maps(grids[name], rows, flagged.run.model.task.watched)
 
 
-def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]]:
-    """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients, with content; as `maps_of`."""
+def write(flagged: FlaggedRows, *, out: Path) -> None:
+    """`PATIENT_flags.nii.gz` and `PATIENT_scores.nii.gz` of all patients in a directory; as `maps_of`."""
+    write_volumes(out, flagged, _images(flagged))
+
+
+def _images(flagged: FlaggedRows) -> Iterator[tuple[str, bytes]]:
     nibabel = library()
-    for maps in maps_of(folder, run):
+    for maps in maps_of(flagged):
         name = file_name(maps.geometry.group)
         for what, values in (("flags", maps.flags), ("scores", maps.scores)):
             image = nibabel.Nifti1Image(values, maps.affine)
@@ -73,14 +78,21 @@ def nifti_of(folder: str | Path, run: RunDocument) -> Iterator[tuple[str, bytes]
             yield f"{name}_{what}.nii.gz", gzip.compress(image.to_bytes(), mtime=0)
 
 
-def write_volumes(folder: Path, run: RunDocument, volumes: Iterator[tuple[str, bytes]]) -> None:
-    """Write volumes, and `volumes.json`, which says which run of which model they are of."""
-    names = []
-    for name, content in volumes:
-        (folder / name).write_bytes(content)
-        names.append(name)
-    facts = {"run_id": run.run_id, "date": run.date, "model": run.model.id, "files": names}
-    (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+def write_volumes(out: Path, flagged: FlaggedRows, volumes: Iterator[tuple[str, bytes]]) -> None:
+    """Write a directory of volumes, and `volumes.json`: their run, their model, and the classes by number."""
+    run, names = flagged.run, []
+    with publish(out, "volumes") as folder:
+        for name, content in volumes:
+            (folder / name).write_bytes(content)
+            names.append(name)
+        facts = {
+            "run_id": run.run_id,
+            "date": run.date,
+            "model": run.model.id,
+            "files": names,
+            "classes": {str(number): name for number, name in enumerate(run.model.task.watched, start=1)},
+        }
+        (folder / "volumes.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def file_name(patient: str) -> str:
@@ -93,20 +105,21 @@ def file_name(patient: str) -> str:
     return patient
 
 
-def _maps(geometry: Geometry, rows: dict[str, np.ndarray]) -> PatientMaps:
+def _maps(geometry: Geometry, rows: dict[str, np.ndarray], watched: Sequence[str]) -> PatientMaps:
     places = np.rint(np.stack([rows[axis] for axis in AXES])).astype(np.int64)
     if (places < 0).any() or (places >= np.array(geometry.shape)[:, None]).any():
         raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
     flags = np.zeros(geometry.shape, dtype=np.uint8)
     scores = np.full(geometry.shape, np.nan, dtype=np.float32)
-    flags[tuple(places)] = rows["flagged"]
+    for number, label in enumerate(watched, start=1):
+        flags[tuple(places[:, rows["flagged"] & (rows["class"] == label)])] = number
     scores[tuple(places)] = rows["score"]
     return PatientMaps(geometry, flags, scores)
 
 
 def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """The rows of one patient after the other, as scoring wrote them."""
-    columns = [*AXES, "score", "flagged"]
+    columns = [*AXES, "score", "flagged", "class"]
     with parquet_file(path) as table:
         parts = (
             (name, {each: batch.column(each).to_numpy(zero_copy_only=False)[rows] for each in columns})

@@ -1,4 +1,4 @@
-"""The flagged rows as a table of a file: CSV that no spreadsheet runs, or a workbook of typed cells."""
+"""The flagged rows as a workbook of typed cells."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import datetime
 import io
 import re
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
-from screening.scoring.flagged import FlaggedRows, write_table
+from screening.scoring.flagged import FlaggedRows
+from screening.storage.publishing import write_whole
 
 if TYPE_CHECKING:
     from openpyxl.cell import WriteOnlyCell
@@ -24,14 +26,7 @@ _NO_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def csv_of(flagged: FlaggedRows) -> bytes:
-    """UTF-8 with a header; texts that a spreadsheet would run are marked as in `flagged.csv`."""
-    text = io.StringIO(newline="")
-    write_table(text, [flagged.table()])
-    return text.getvalue().encode()
-
-
-def xlsx_of(flagged: FlaggedRows) -> bytes:
+def write(flagged: FlaggedRows, *, out: Path) -> None:
     """A workbook of one sheet, in which a text is a text and never a formula; the same rows, the same bytes.
 
     Raises UsageError: openpyxl is not installed, or a sheet cannot hold the rows.
@@ -55,7 +50,7 @@ def xlsx_of(flagged: FlaggedRows) -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         ExcelWriter(book, archive).save()
-    return _timeless(written)
+    write_whole(out, _timeless(written))
 
 
 def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
