@@ -173,16 +173,12 @@ def promised(seed: int, rows: int) -> Iterator[dict[str, object]]:
     found = [there.operating_points[0], there.figures.summary["Yes"]]
     figures = {}
     for name in FIGURES:
-        here, elsewhere = (_ends(pair, name) for pair in (printed, found))
+        here, elsewhere = (
+            next(getattr(one, name).ends for one in pair if hasattr(one, name)) for pair in (printed, found)
+        )
         error = np.hypot(here[2] - here[1], elsewhere[2] - elsewhere[1]) / (2 * OUTSIDE)
         figures[name] = (elsewhere[0] - here[0]) / error
     yield {"seed": seed, "rows": len(past), **figures}
-
-
-def _ends(documents: list[object], name: str) -> tuple[float, float, float]:
-    """A figure with its 95 % interval, from whichever document has it."""
-    (own,) = (one for one in documents if hasattr(one, f"{name}_low"))
-    return getattr(own, name), getattr(own, f"{name}_low"), getattr(own, f"{name}_high")
 
 
 METHODS = ("auto", "histogram boosting", "forest of 500")

@@ -144,13 +144,13 @@ def differences(
     most = max(each.n_settings for each, _ in (one, other))
     found = auroc_difference(held, beside, y, groups, n_settings=most)
     se = spread(pull - pull2, ill, codes) / 1.96
-    yield of("auroc difference", found.difference, found.low, found.high, area - area2, se)
+    yield of("auroc difference", found.value, found.low, found.high, area - area2, se)
     clear, clear2 = held < points[0], beside < points[1]
     mine = None if groups is None else groups[~y]
     found = specificity_difference(clear[~y], clear2[~y], one[0].fold[~y], mine)
     moved = (scores[0] < points[0]).astype(float) - (scores[1] < points[1])
     true, se = float(moved[~ill].mean()), error(moved, ~ill, codes)
-    yield of("specificity difference", found.difference, found.low, found.high, true, se)
+    yield of("specificity difference", found.value, found.low, found.high, true, se)
 
 
 def cohort(name: str, rows: int, seed: int, repeats: Sequence[int]) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,7 @@ from resumed import run_missing
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from screening.documents.history import Estimate, HistoryDocument, SensitivityAndPpv
+from screening.documents.history import HistoryDocument, SensitivityAndPpv
 from screening.ledger import (
     Ledger,
     NightCases,
@@ -105,7 +105,7 @@ def patients_needed(past: int, fall: float) -> int | None:
     """Independent patients by which half of all histories say that the PPV fell; None where none do."""
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
-    reach = WIDER * float(np.mean([point.ppv_ends[0] - point.ppv_ends[1] for point in points]))
+    reach = WIDER * float(np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points]))
     for size in np.geomspace(10, 1e5, 500):
         quantile = ndtri(0.5 + level_of_every_look(size) / 2)
         if np.hypot(reach, quantile * (ppv * (1 - ppv) / size) ** 0.5) < fall:
@@ -123,11 +123,7 @@ def nights_of(
     apart: float,
 ) -> Iterator[HistoryDocument]:
     """Enter nights and their verdicts, and look at the history now and then."""
-    sensitivity, ppv = (
-        Estimate(value=value, low=low, high=high)
-        for value, low, high in (point.sensitivity_ends, point.ppv_ends)
-    )
-    promised = SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv).to_dict()
+    promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
     facts = {
         "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": point.threshold},
         "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "attention": [],
@@ -207,7 +203,7 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
         answered = {names[i] for i in flagged} & (answered | read)
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
-    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed, found)))
+    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends)))
     ppv = of_flagged.share()
     return ppv.low <= right["ppv"] <= ppv.high, low <= right["sensitivity"] <= high
 

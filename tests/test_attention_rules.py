@@ -15,7 +15,7 @@ from report_fixture import nosocomial_run
 
 from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
 from screening.documents.attention import of_run as reasons_of
-from screening.documents.base import Reason
+from screening.documents.base import Estimate, Reason
 from screening.documents.run import RunDocument
 from screening.page import format as shown
 from screening.page import render_run
@@ -49,13 +49,13 @@ POINT, SUMMARY = "model__operating_points__0__", "model__validation__summary__ye
 COHORT = "model__contract__cohort__"
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
-    "not_better_than_chance": ({SUMMARY + "auroc_low": 0.5}, {SUMMARY + "auroc_low": 0.51}),
+    "not_better_than_chance": ({SUMMARY + "auroc__low": 0.5}, {SUMMARY + "auroc__low": 0.51}),
     "intervals_too_wide": (
-        {POINT + "sensitivity_low": 0.55, POINT + "sensitivity_high": 0.9},
-        {POINT + "sensitivity_low": 0.65, POINT + "sensitivity_high": 0.9},
+        {POINT + "sensitivity__low": 0.55, POINT + "sensitivity__high": 0.9},
+        {POINT + "sensitivity__low": 0.65, POINT + "sensitivity__high": 0.9},
     ),
     "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
-    "own_cases_not_flagged": ({POINT + "sensitivity": 0.0}, {POINT + "sensitivity": 0.01}),
+    "own_cases_not_flagged": ({POINT + "sensitivity__value": 0.0}, {POINT + "sensitivity__value": 0.01}),
     "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
     "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
@@ -102,14 +102,14 @@ def test_ids_that_are_row_numbers_are_said_once():
 
 
 def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
-    spares = {POINT + "specificity_low": 0.0, POINT + "specificity": 0.0}
+    spares = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
 
-    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity_high": 0.04}))
-    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity_high": 0.06}))
+    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity__high": 0.04}))
+    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity__high": 0.06}))
 
 
 def test_quiet_nights_of_a_few_rows_are_no_silence():
-    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate": 0.1}
+    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
 
     assert "quiet_nights" not in codes(run(**few), quiet=5)
     assert "quiet_nights" in codes(run(**few), quiet=60)
@@ -170,7 +170,7 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
 
 def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more():
     known = {"model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000}
-    weak = {**known, POINT + "flag_rate": 0.95}
+    weak = {**known, POINT + "flag_rate__value": 0.95}
 
     assert "flags_unexpected" not in codes(run(counts__flagged=14_640, **weak))
     assert "flags_unexpected" in codes(run(counts__flagged=14_800, **weak))
@@ -182,7 +182,7 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
     model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
     model = model.replace(
-        operating_points=[point.replace(flag_rate=rate)],
+        operating_points=[point.replace(flag_rate=Estimate(rate))],
         validation=model.validation.replace(n_rows=known),
     )
 
@@ -196,7 +196,7 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
 def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
     from scipy.stats import binom
 
-    document = run(**{POINT + "flag_rate": rate, "counts__scored": scored, "counts__read": scored})
+    document = run(**{POINT + "flag_rate__value": rate, "counts__scored": scored, "counts__read": scored})
     document["model"]["contract"]["cohort"]["capacity"] = None
     night, alarms = undecided(document), 0.0
     for flagged in range(scored + 1):

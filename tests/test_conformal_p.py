@@ -124,7 +124,7 @@ def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):
 
     assert said["per"] == "row" and said["n_screened"] == 120
     assert sum(marked) == said["found"] > 0
-    assert all(case["p_value"] <= said["p_cut"] for case in cases if case["discovery"])
+    assert all(case["p_value"]["value"] <= said["p_cut"] for case in cases if case["discovery"])
     assert "· FDR" in (run.directory / "report.html").read_text()
 
 

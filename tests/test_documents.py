@@ -107,7 +107,7 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 @pytest.mark.parametrize(
     "place",
     [
-        ("model", "validation", "curves", "yes", "sensitivity_low"),
+        ("model", "validation", "curves", "yes", "sensitivity", "low"),
         ("model", "validation", "search", "scores"),
         ("score_counts", "yes", "counts"),
         ("scale", "past_cases"),
@@ -121,5 +121,5 @@ def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
         part = part[step]
     part[place[-1]].pop()
 
-    with pytest.raises(ModelError, match=rf"{place[-2]}.*not of one length"):
+    with pytest.raises(ModelError, match="not of one length"):
         RunDocument.from_dict(document)

@@ -40,23 +40,23 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhe
     (point,) = found.operating_points
 
     assert point.threshold == model.thresholds[0]
-    assert point.sensitivity == pytest.approx(flagged[ill].mean())
-    assert point.ppv == pytest.approx(ill[flagged].mean())
-    assert point.specificity_ends[1:] == pytest.approx(
+    assert point.sensitivity.value == pytest.approx(flagged[ill].mean())
+    assert point.ppv.value == pytest.approx(ill[flagged].mean())
+    assert point.specificity.ends[1:] == pytest.approx(
         [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
     )
-    ends = found.figures.summary["yes"].auroc_ends[1:]
+    ends = found.figures.summary["yes"].auroc.ends[1:]
     assert ends == pytest.approx(delong(scored["score"].to_numpy(), ill))  # not widened for folds
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     """A predictive value of another prevalence would be of another population."""
     promise, share = found.classes["yes"].promise, (elsewhere["ill"] == "yes").mean()
-    hit, false = share * promise.sensitivity, (1 - share) * (1 - promise.specificity)
+    hit, false = share * promise.sensitivity.value, (1 - share) * (1 - promise.specificity.value)
 
-    assert promise.sensitivity == model.operating_points[0]["sensitivity"]
-    assert promise.ppv == pytest.approx(hit / (hit + false))
-    assert promise.ppv > model.operating_points[0]["ppv"]
+    assert promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
+    assert promise.ppv.value == pytest.approx(hit / (hit + false))
+    assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
 
 
 def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
@@ -82,7 +82,7 @@ def test_intervals_of_true_chances_hold_one(n_groups):
         drawn = rng.random(400) < chance_band(fitted.platt, scores)[0]
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
-        held.append((ratio.low <= 1 <= ratio.high, seen.slope_low <= 1 <= seen.slope_high))
+        held.append((ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high))
 
     assert (np.mean(held, axis=0) >= 0.91).all()
 
@@ -92,7 +92,7 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
     local = found.classes["yes"].local
 
     assert local.rule == model.facts.operating_points[0].rule
-    assert local.flag_rate <= 0.3 < found.operating_points[0].flag_rate
+    assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
     assert local.threshold > model.thresholds[0]
 
 
@@ -168,7 +168,7 @@ def test_classes_of_patients_are_judged_by_patient(judged):
 
     assert point.label == "lesion" and point.n_groups == 6
     assert found.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (each.sensitivity_high - each.sensitivity_low for each in (point, alone.operating_points[0]))
+    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone.operating_points[0]))
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])

@@ -56,7 +56,7 @@ def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_mad
     assert found.seen.sensitivity.low < FOUND < found.seen.sensitivity.high
     assert found.seen.ppv.low < truth < found.seen.ppv.high
     cases = np.mean([run["cases"] for run in told["runs"]]) * found.seen.ppv.value
-    missed = told["series"][0]["misses"]["per_night"]
+    missed = told["series"][0]["misses"]["per_night"]["value"]
     assert found.seen.sensitivity.value == pytest.approx(cases / (cases + missed))
 
 

@@ -103,7 +103,7 @@ def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
     misses = told["series"][0]["misses"]
 
     assert misses["judged"] == 5 * NIGHTS
-    assert misses["per_night_low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night_high"]
+    assert misses["per_night"]["low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night"]["high"]
 
 
 def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
@@ -145,7 +145,7 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
         told = history(ledger)
 
     assert told["series"][0]["ppv"]["value"] is None
-    assert told["series"][0]["misses"]["per_night"] is None
+    assert told["series"][0]["misses"]["per_night"]["value"] is None
     assert told["series"][0]["ppv_flagged"]["value"] is None
     assert all("unknown" in line for line in sentences(HistoryDocument.from_dict(told).series[0])[2:5])
     assert ">None<" not in render_history(told)

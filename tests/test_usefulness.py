@@ -19,7 +19,7 @@ from screening.statistics.calibration import chances
 
 
 def gap(difference: float, half: float) -> dict[str, float]:
-    return {"difference": difference, "low": difference - half, "high": difference + half}
+    return {"value": difference, "low": difference - half, "high": difference + half}
 
 
 def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
 
     def other(name: str, below: float) -> dict[str, Any]:
         figures = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity - below}
-        none = {"difference": 0.02, "low": None, "high": None}
+        none = {"value": 0.02, "low": None, "high": None}
         gaps = {"auroc": gap(auroc, half), "specificity": gap(specificity, half), "sensitivity": none}
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
@@ -81,11 +81,11 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
 @pytest.mark.parametrize(
     ("change", "code", "answer"),
     [
-        ({"sensitivity": 0.0}, "own_cases_not_flagged", "no"),
+        ({"sensitivity": {"value": 0.0}}, "own_cases_not_flagged", "no"),
         ({"threshold": -1e300}, "flags_everything", "no"),
-        ({"ppv_low": 0.05}, "flags_like_chance", "not shown"),
+        ({"ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
         ({"n_positive": 12}, "too_few_cases", "not shown"),
-        ({"sensitivity_low": 0.5}, "intervals_too_wide", "not shown"),
+        ({"sensitivity": {"low": 0.5, "high": 0.95}}, "intervals_too_wide", "not shown"),
     ],
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.base import FORMAT_VERSION, Document
-from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
+from screening.documents.base import FORMAT_VERSION, Document, Estimate
+from screening.documents.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
 from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.documents.validation import Platt, SearchFacts
 from screening.errors import UsageError
@@ -419,12 +419,12 @@ def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -
     )
 
 
-def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Figure:
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
     known = draws[np.isfinite(draws)]
     if not np.isfinite(value) or not len(known):
-        return Figure(value=value if np.isfinite(value) else None, low=None, high=None)
+        return Estimate(value if np.isfinite(value) else None)
     low, high = percentiles(known, n_units)
-    return Figure(value=value, low=min(float(low), value), high=max(float(high), value))
+    return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:

@@ -11,11 +11,10 @@ from screening.deidentify.ranks import Ranks
 
 Json = dict[str, Any]
 
-RATES = "sensitivity sensitivity_low sensitivity_high specificity specificity_low specificity_high"
-FLAGS = "flag_rate flag_rate_low flag_rate_high"
-VALUES = f"prevalence ppv ppv_low ppv_high npv npv_low npv_high nne nne_low nne_high {FLAGS}"
+RATES = "sensitivity specificity"
+VALUES = "prevalence ppv npv nne flag_rate"
 SIZES = "n_positive n_negative n_groups"
-AREAS = "auroc auroc_low auroc_high average_precision average_precision_low average_precision_high"
+AREAS = "auroc average_precision"
 CHOOSERS = ("training", "screen threshold")
 
 
@@ -111,7 +110,7 @@ def _calibration(stored: Json) -> Json:
     return only(
         stored, "earned log_loss misfit prevalence brier brier_skill slope",
         reason=None if stored["earned"] else "see the model's own page",
-        reliability=[only(each, "predicted observed low high n size") for each in bins],
+        reliability=[only(each, "predicted observed n size") for each in bins],
         decision_curve=curve and only(curve, "threshold model all"),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 
-from screening.documents.base import Reason
+from screening.documents.base import Estimate, Reason
 from screening.documents.comparison import ExternalValidation
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
@@ -100,16 +100,16 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
             yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
         yield from list(_no_use(point)) or _too_wide(point, which)
         area = model.validation.summary.get(point.label)
-        if area and area.auroc_low is not None and area.auroc_low <= CHANCE:
+        if area and area.auroc.low is not None and area.auroc.low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
-            words += "." if area.auroc is None else f" (AUROC {area.auroc:.2f})."
+            words += "." if area.auroc.value is None else f" (AUROC {area.auroc.value:.2f})."
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
-            yield Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy)
+            yield Reason("not_better_than_chance", words, None, area.auroc.low, CHANCE, remedy)
 
 
 def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
     """Thresholds that single nobody out, or none of those they are meant for."""
-    name, spared = point.label, point.specificity_high
+    name, spared = point.label, point.specificity.high
     if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
@@ -120,14 +120,14 @@ def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
         )
         remedy = "Ask for less with screen threshold, or train with columns that tell more."
         yield Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)
-    elif point.sensitivity == 0:
+    elif point.sensitivity.value == 0:
         words = f"This threshold would have found none of the past cases of {name}."
         remedy = "Choose another with screen threshold."
         yield Reason("own_cases_not_flagged", words, None, 0.0, 0.0, remedy)
 
 
 def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
-    low, high = point.sensitivity_low, point.sensitivity_high
+    low, high = point.sensitivity.low, point.sensitivity.high
     if low is not None and high is not None and high - low > WIDEST:
         words = f"Sensitivity{which} is imprecise: 95% CI {low:.0%} to {high:.0%}."
         remedy = "Train again with more cases (of more patients, where rows come in groups)."
@@ -231,7 +231,7 @@ def _everybody(run: RunDocument) -> Iterator[Reason]:
 def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     """The range of flags for 998 of 1,000 nights; None where rows are not independent patients."""
     points, known = model.operating_points, model.validation.n_rows
-    rate = points[0].flag_rate if len(points) == 1 else None
+    rate = points[0].flag_rate.value if len(points) == 1 else None
     if rate is None or model.validation.grouped or model.stated.group:
         return None
     # The rate itself is known from so many rows only; its own error widens the range.
@@ -260,7 +260,7 @@ def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
 
 def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
     """Whether so many rows may well pass without a flag; a threshold that never flags is not chance."""
-    rate = model.operating_points[0].flag_rate if flags_expected(model, rows) else None
+    rate = model.operating_points[0].flag_rate.value if flags_expected(model, rows) else None
     return rate is not None and rate > 0.0 and (1.0 - rate) ** rows >= 0.01
 
 
@@ -278,7 +278,7 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
     for point in found.operating_points:
         one, which = found.classes[point.label], _of_class(found, point.label)
         area = found.figures.summary[point.label].auroc
-        lesions = [each.sensitivity if each else None for each in (point.lesions, one.promise.lesions)]
+        lesions = [each.sensitivity if each else Estimate() for each in (point.lesions, one.promise.lesions)]
         for figure, seen, past in (
             ("sensitivity", point.sensitivity, one.promise.sensitivity),
             ("specificity", point.specificity, one.promise.specificity),
@@ -286,13 +286,15 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
             ("lesions", lesions[0], lesions[1]),
         ):
             high = one.differences[figure].high if figure in one.differences else None
-            if high is None or high >= 0 or seen is None or past is None:
+            if high is None or high >= 0 or seen.value is None or past.value is None:
                 continue
-            here, then = (f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen, past))
+            here, then = (
+                f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen.value, past.value)
+            )
             name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
                 "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
-                None, seen, past,
+                None, seen.value, past.value,
                 remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
                 "before the model is used here.",
             )  # fmt: skip
@@ -301,18 +303,18 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
 def _chances_off(found: ExternalValidation) -> Iterator[Reason]:
     """Chances that are shown to be too high or too low on the whole, or too extreme."""
     for label, one in found.figures.calibration.items():
-        ratio, said = one.observed_expected, []
-        if ratio is not None and not ratio.low <= 1 <= ratio.high:
-            side = "low" if ratio.value > 1 else "high"
-            said.append(
-                f"are too {side} here: {ratio.value:.2f} times as many cases were seen as they add up to"
-            )
-        if one.slope is not None and one.slope_high is not None and one.slope_high < 1:
-            said.append(f"are too extreme here (calibration slope {one.slope:.2f})")
+        said: list[str] = []
+        ratio, low, high = (one.observed_expected or Estimate()).ends
+        slope, _, steepest = (one.slope or Estimate()).ends
+        if ratio is not None and not low <= 1 <= high:
+            side = "low" if ratio > 1 else "high"
+            said.append(f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to")
+        if steepest is not None and steepest < 1:
+            said.append(f"are too extreme here (calibration slope {slope:.2f})")
         if said:
             yield Reason(
                 "chance_misfit", f"Chances{_of_class(found, label)} {' and '.join(said)}.", None,
-                ratio.value if ratio else one.slope,
+                slope if ratio is None else ratio,
                 remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
             )  # fmt: skip
 

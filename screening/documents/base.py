@@ -74,7 +74,25 @@ def even(*columns: Sequence[object]) -> None:
         raise ValueError("columns that are read side by side are not of one length")
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", defer_build=True))
+PART = ConfigDict(extra="forbid", defer_build=True)
+"""Of parts that are made by position."""
+
+
+@dataclass(frozen=True, config=PART)
+class Estimate:
+    """A figure with the ends of its 95 % interval; None is undefined."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> tuple[Any, Any, Any]:
+        """The figure and the ends, to reckon with."""
+        return self.value, self.low, self.high
+
+
+@dataclass(frozen=True, config=PART)
 class Reason:
     """Why a model or a night deserves attention: what page, `--json`, exit code, ledger and `status` read.
 

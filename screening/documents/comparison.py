@@ -8,19 +8,11 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from screening.documents.base import FORMAT_VERSION, Document, Reason, Setting
+from screening.documents.base import FORMAT_VERSION, Document, Estimate, Reason, Setting
 from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, Rule
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
-from screening.documents.validation import Difference, Figures, LesionFacts, OperatingPointFacts
-
-
-class Figure(Document):
-    """A figure with its 95 % interval; None is undefined."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+from screening.documents.validation import Figures, LesionFacts, OperatingPointFacts
 
 
 class MethodFacts(Document):
@@ -31,8 +23,8 @@ class MethodFacts(Document):
     paper: str
     machine: str
     control: bool
-    figures: Mapping[str, Figure]
-    differences: Mapping[str, Difference] | None
+    figures: Mapping[str, Estimate]
+    differences: Mapping[str, Estimate] | None
     curve: Sequence[float]
     sv_share: float | None
     fit_seconds: float | None
@@ -129,7 +121,7 @@ class ClassElsewhere(Document):
     """
 
     promise: Promise
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, Estimate]
     local: OperatingPoint | None
     local_reason: str | None = None
 
@@ -190,5 +182,5 @@ class ExternalValidation(Document):
         ]
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
+def _percent(share: Estimate) -> str:
+    return "-" if share.value is None else f"{100 * share.value:.1f} %"

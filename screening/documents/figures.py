@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
 
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
-
-from screening.documents.base import Document
+from screening.documents.base import PART, Document, Estimate
 
 RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
 class Rule:
     """How a threshold is chosen.
 
@@ -42,6 +40,8 @@ class Rule:
     >>> Rule("min_sensitivity", 0.9, confidence=0.95)
     Rule(name='min_sensitivity', value=0.9, confidence=0.95, prevalence=None)
     """
+
+    __pydantic_config__: ClassVar = PART
 
     name: RuleName = "min_sensitivity"
     value: float | None = None
@@ -76,78 +76,27 @@ def _meant(share: float | None) -> str:
 BEYOND_SCORES = 1e11
 
 
-Ends = tuple[float | None, float | None, float | None]
-"""A figure and the ends of its 95 % interval; None is undefined."""
-
-
 class Rates(Document):
     """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
 
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
-
-    @property
-    def sensitivity_ends(self) -> Ends:
-        """Sensitivity with its interval."""
-        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
-
-    @property
-    def specificity_ends(self) -> Ends:
-        """Specificity with its interval."""
-        return self.specificity, self.specificity_low, self.specificity_high
+    sensitivity: Estimate
+    specificity: Estimate
 
 
 class PredictiveValues(Document):
     """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
 
     prevalence: float
-    ppv: float | None
-    ppv_low: float | None
-    ppv_high: float | None
-    npv: float | None
-    npv_low: float | None
-    npv_high: float | None
-    nne: float | None
-    nne_low: float | None
-    nne_high: float | None
-    flag_rate: float | None
-    flag_rate_low: float | None
-    flag_rate_high: float | None
-
-    @property
-    def ppv_ends(self) -> Ends:
-        """PPV with its interval."""
-        return self.ppv, self.ppv_low, self.ppv_high
-
-    @property
-    def npv_ends(self) -> Ends:
-        """NPV with its interval."""
-        return self.npv, self.npv_low, self.npv_high
+    ppv: Estimate
+    npv: Estimate
+    nne: Estimate
+    flag_rate: Estimate
 
 
 class Area(Document):
     """The area under the ROC curve with its 95 % interval; None is undefined."""
 
-    auroc: float | None
-    auroc_low: float | None
-    auroc_high: float | None
-
-    @property
-    def auroc_ends(self) -> Ends:
-        """AUROC with its interval."""
-        return self.auroc, self.auroc_low, self.auroc_high
-
-
-class Share(Document):
-    """A share with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
+    auroc: Estimate
 
 
 class OfRule(Document):
@@ -189,9 +138,7 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
 class Precision(Document):
     """The area under the curve of precision over recall with its 95 % interval; None is undefined."""
 
-    average_precision: float | None
-    average_precision_low: float | None
-    average_precision_high: float | None
+    average_precision: Estimate
 
 
 class Shares(Sizes):

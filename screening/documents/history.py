@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from screening.documents.base import Document, Reason
+from screening.documents.base import PART, Document, Estimate, Reason
 from screening.documents.figures import Rule
 from screening.documents.model import TrainedOn
 from screening.documents.run import ScoreCounts, Unflagged
@@ -59,14 +60,6 @@ class ControlChart(Document):
     signals: Sequence[Reason]
 
 
-class Estimate(Document):
-    """A share with its 95 % interval; None is unknown."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
 class SensitivityAndPpv(Document):
     """Share found of those with the condition, and share with it of those flagged."""
 
@@ -91,14 +84,12 @@ class ForwardNights(Document):
     below: Sequence[Literal["sensitivity", "ppv"]]
 
 
-class JudgedShare(Document):
+@dataclass(frozen=True, kw_only=True, config=PART)
+class JudgedShare(Estimate):
     """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
 
     found: int
     judged: int
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 class Flagging(Document):
@@ -174,12 +165,14 @@ class Words(Document):
         return self.found + self.not_
 
 
+@dataclass(frozen=True, kw_only=True, config=PART)
 class ShareToDate(JudgedShare):
     """The share as it stood on a night."""
 
     night: str
 
 
+@dataclass(frozen=True, kw_only=True, config=PART)
 class FlaggedShare(JudgedShare):
     """Share with the condition among all flagged of `nights`, a patient counting on each.
 
@@ -197,9 +190,7 @@ class Misses(Document):
     judged: int
     unflagged: int
     nights: int
-    per_night: float | None
-    per_night_low: float | None
-    per_night_high: float | None
+    per_night: Estimate
 
 
 class Workload(Document):

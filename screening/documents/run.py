@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from screening.documents.base import Document, Range, Reason, even
-from screening.documents.figures import Observed, Share
+from screening.documents.base import Document, Estimate, Range, Reason, even
+from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.validation import Confusion, PerClass
 
@@ -43,7 +43,7 @@ class Verdict(Document):
 class Case(Document):
     """One flagged row, or one just below the threshold.
 
-    `p_low` and `p_high` bound the share of past negatives that score as high; `display` is what the contract
+    `p_value` is the share of past negatives that score as high; `display` is what the contract
     wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
     """
 
@@ -52,7 +52,7 @@ class Case(Document):
     group: str | None
     row: int | None
     score: float
-    p_value: float
+    p_value: Estimate
     label: Annotated[str, Field(alias="class")]
     display: Mapping[str, str | None] | None = None
     contributions: Sequence[Contribution] | None = None
@@ -60,11 +60,7 @@ class Case(Document):
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
     discovery: bool | None = None
-    chance: float | None
-    chance_low: float | None
-    chance_high: float | None
-    p_low: float | None = None
-    p_high: float | None = None
+    chance: Estimate | None
     state: State | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
@@ -88,10 +84,8 @@ class GroupFacts(Document):
     by_class: Mapping[str, int]
     top_score: float
     display: Mapping[str, str | None] | None = None
-    p_value: float
+    p_value: Estimate
     discovery: bool
-    p_low: float | None = None
-    p_high: float | None = None
     state: State | None = None
     nights: int | None = None
     last_verdict: Verdict | None = None
@@ -302,8 +296,8 @@ class Stopping(Document):
     reviews: int
     score: float
     n_cases: int
-    found: Share
-    all_found: Share
+    found: Estimate
+    all_found: Estimate
 
 
 class Delivery(Document):
@@ -406,7 +400,7 @@ class RunDocument(Document):
     groups_flagged: int | None = None
     drift: ScoreCounts | None = None
     subgroups: Sequence[NightSubgroup]
-    prevalence_estimate: Share | None
+    prevalence_estimate: Estimate | None
     voxels: Voxels | None = None
     geometries: Sequence[Geometry] = ()
     ledger: LedgerFacts | None = None

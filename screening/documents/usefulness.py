@@ -110,12 +110,12 @@ def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
 def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
     """That flags are not shown to hit more often than chance, of each class where that is so."""
     for point in model.points:
-        if point.ppv_low is not None and point.ppv_low <= point.prevalence and not point.flags_everything:
+        if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
             words = (
                 f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
-                f"flagged {_percent(point.ppv_low)} or more are cases, of all {_percent(point.prevalence)}."
+                f"flagged {_percent(point.ppv.low)} or more are cases, of all {_percent(point.prevalence)}."
             )
-            yield Reason("flags_like_chance", words, None, point.ppv_low, point.prevalence)
+            yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
 
 
 def _which(model: ModelDocument, point: OperatingPointFacts) -> str:

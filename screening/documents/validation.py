@@ -7,26 +7,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from screening.documents.base import Document, Setting, even
+from screening.documents.base import Document, Estimate, Setting, even
 from screening.documents.figures import (
     Area,
-    Ends,
     OfRule,
     OperatingPoint,
     PredictiveValues,
     Ranking,
     Rates,
     Rule,
-    Share,
 )
-
-
-class Difference(Document):
-    """A difference of two methods on the same rows, with its 95 % interval."""
-
-    difference: float | None
-    low: float | None
-    high: float | None
 
 
 class Beside(Document):
@@ -39,7 +29,7 @@ class Beside(Document):
     chosen: Setting | None = None
     thresholds: Sequence[float] = ()
     figures: Mapping[str, float | None] | None = None
-    differences: Mapping[str, Difference] | None = None
+    differences: Mapping[str, Estimate] | None = None
 
 
 class BesideFacts(Document):
@@ -85,24 +75,10 @@ class LesionFacts(Document):
     n_patients: int
     n_lesions: int
     missed: int
-    sensitivity: float
-    sensitivity_low: float
-    sensitivity_high: float
-    false_positives: float
-    false_positives_low: float
-    false_positives_high: float
+    sensitivity: Estimate
+    false_positives: Estimate
     n_settings: int
     froc: Froc
-
-    @property
-    def sensitivity_ends(self) -> Ends:
-        """Share of lesions found, with its interval."""
-        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
-
-    @property
-    def false_positives_ends(self) -> Ends:
-        """False clusters a patient, with their interval."""
-        return self.false_positives, self.false_positives_low, self.false_positives_high
 
 
 class OperatingPointFacts(OperatingPoint):
@@ -114,23 +90,28 @@ class OperatingPointFacts(OperatingPoint):
     lesions: LesionFacts | None = None
 
 
+class Band(Document):
+    """A figure along the thresholds with the ends of its 95 % intervals."""
+
+    value: Sequence[float | None]
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+
+
 class Curve(Document):
     """Rates at about 200 thresholds, with pointwise 95 % bands."""
 
     threshold: Sequence[float]
-    sensitivity: Sequence[float | None]
-    sensitivity_low: Sequence[float | None]
-    sensitivity_high: Sequence[float | None]
-    specificity: Sequence[float | None]
-    specificity_low: Sequence[float | None]
-    specificity_high: Sequence[float | None]
+    sensitivity: Band
+    specificity: Band
     flag_rate: Sequence[float | None]
     ppv: Sequence[float | None]
     npv: Sequence[float | None]
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        even(*vars(self).values())
+        bands = (ends for band in (self.sensitivity, self.specificity) for ends in vars(band).values())
+        even(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
         return self
 
 
@@ -176,9 +157,7 @@ class Bin(Document):
     """Predicted and observed frequency of one tenth of the rows."""
 
     predicted: float
-    observed: float
-    low: float
-    high: float
+    observed: Estimate
     n: int
     size: float
 
@@ -213,10 +192,8 @@ class Calibration(Document):
     prevalence: float | None = None
     brier: float | None = None
     brier_skill: float | None = None
-    slope: float | None = None
-    slope_low: float | None = None
-    slope_high: float | None = None
-    observed_expected: Share | None = None
+    slope: Estimate | None = None
+    observed_expected: Estimate | None = None
     reliability: Sequence[Bin] = ()
     decision_curve: DecisionCurve | None = None
 
@@ -226,7 +203,7 @@ class LaterClass(OfRule, Area, Rates):
 
     n_positive: int
     n_negative: int
-    observed_expected: Share | None = None
+    observed_expected: Estimate | None = None
 
 
 class Forward(Document):
@@ -272,9 +249,7 @@ class PerClass(Document):
 
     label: Annotated[str, Field(alias="class")]
     n: int
-    recall: float | None
-    recall_low: float | None
-    recall_high: float | None
+    recall: Estimate
     precision: float | None
 
 
@@ -285,7 +260,7 @@ class Figures(Document):
     n_rows: int
     n_positive: int | None
     n_groups: int | None
-    prevalence: Mapping[str, Share]
+    prevalence: Mapping[str, Estimate]
     summary: Mapping[str, Ranking]
     curves: Mapping[str, Curve]
     points: Mapping[str, Sequence[OperatingPoint]]

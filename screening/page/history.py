@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
+from screening.documents.base import Estimate
 from screening.documents.history import (
     ControlChart,
     DriftOver,
-    Estimate,
     ForwardNights,
     HistoryDocument,
     JudgedShare,
@@ -107,7 +107,7 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
     ends = ""
     if misses.judged:
         missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
-        ends = f"{shown.ratio(misses.per_night_low)}–{shown.ratio(misses.per_night_high)}"
+        ends = f"{shown.ratio(misses.per_night.low)}–{shown.ratio(misses.per_night.high)}"
     return [
         (
             "Nights",
@@ -129,8 +129,8 @@ def _of_judged(share: JudgedShare | Misses) -> str:
     return f"{shown.count(share.found)} of {shown.count(share.judged)}"
 
 
-def _share(share: JudgedShare | Estimate) -> tuple[str, str]:
-    return shown.percent(share.value), shown.interval(share.low, share.high)
+def _share(share: Estimate) -> tuple[str, str]:
+    return shown.percent(share), shown.ci(share)
 
 
 def _with_interval(value: str, ends: str) -> str:

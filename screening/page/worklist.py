@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from screening.documents.base import Estimate
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, RunDocument, Volume
 from screening.page import format as shown
@@ -137,16 +138,17 @@ def line_of_group(
 def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
-        ends = shown.interval(case.chance_low, case.chance_high)
         words = shown.percent(case.chance)
-        said = f"chance {words}" + (f", 95% interval {ends}" if ends else "")
-        return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
+        return _drawn(words, f"chance {words}{_with_ends(case.chance)}", *case.chance.ends)
     words = f"top {shown.percent(case.p_value)}"
-    ends = shown.interval(case.p_low, case.p_high)
-    said = words + (f", 95% interval {ends}" if ends else "")
     n = run.discoveries.n_calibration if run.discoveries else RAREST
-    rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
-    return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])
+    p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
+    return _drawn(words, f"{words}{_with_ends(case.p_value)}", p or 0.0, high, low)
+
+
+def _with_ends(share: Estimate) -> str:
+    ends = shown.ci(share)
+    return f", 95% interval {ends}" if ends else ""
 
 
 def _rarity(p: float, n: int) -> float:
@@ -168,7 +170,7 @@ def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int)
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
-        ends = shown.interval(case.chance_low, case.chance_high)
+        ends = shown.ci(case.chance)
         facts.append(("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else "")))
     whose = [("Patient", shown.name(case.group))] if case.group is not None else []
     return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from screening.documents.attention import of_run, review_due
 from screening.documents.base import Reason
-from screening.documents.history import Estimate, SensitivityAndPpv
+from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.ledger import Known, NightCases, Recorded, series_by
@@ -87,11 +87,7 @@ def _promised(model: ModelDocument) -> dict[str, Any] | None:
     if len(model.operating_points) != 1 or model.stated.group is not None:
         return None
     (point,) = model.operating_points
-    sensitivity, ppv = (
-        Estimate(value=value, low=low, high=high)
-        for value, low, high in (point.sensitivity_ends, point.ppv_ends)
-    )
-    return SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv).to_dict()
+    return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
 
 
 def _question(model: Model) -> dict[str, Any]:

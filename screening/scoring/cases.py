@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort, joined
+from screening.documents.base import Estimate
 from screening.documents.model import FeatureFacts
 from screening.documents.run import Case, Contribution
 from screening.scoring.reference_distribution import Past, rarity_range
@@ -26,12 +27,10 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             group=row.get("group"),
             row=row["row"],
             score=row["score"],
-            p_value=row["p_value"],
+            p_value=Estimate(row["p_value"], low, high),
             label=row["class"],
             display=displayed(row),
-            p_low=float(low),
-            p_high=float(high),
-            **{name: row.get(name) for name in CHANCES},
+            chance=None if row.get("chance") is None else Estimate(*(row[name] for name in CHANCES)),
         )
         for row, low, high in zip(rows.to_pylist(), *ranges, strict=True)
     ]

@@ -12,9 +12,9 @@ import pyarrow as pa
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
-from screening.documents.base import FORMAT_VERSION
+from screening.documents.base import FORMAT_VERSION, Estimate
 from screening.documents.drift import reason
-from screening.documents.figures import Observed, Share
+from screening.documents.figures import Observed
 from screening.documents.model import SourceFacts
 from screening.documents.run import (
     Case,
@@ -148,7 +148,7 @@ class Summary:
             said = discovered.facts("group", int(np.count_nonzero(groups["flagged"].to_numpy())))
         cases = self._listed()
         if groups is None:
-            cases = [case.replace(discovery=is_discovery(case.p_value, said)) for case in cases]
+            cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
         found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
         source = SourceFacts.from_dict(stream.source.to_dict())
@@ -257,7 +257,7 @@ class Summary:
             drawn.add(batch["id"], batch["flagged"].to_numpy(zero_copy_only=False))
         return drawn
 
-    def _prevalence(self, counts: Counts) -> Share | None:
+    def _prevalence(self, counts: Counts) -> Estimate | None:
         points = self.model.facts.operating_points
         return prevalence_tonight(counts.flagged, counts.scored, points[0]) if len(points) == 1 else None
 
@@ -282,10 +282,8 @@ class Summary:
                 by_class=dict(by_class[row["group"]].most_common()),
                 top_score=row["top"],
                 display=display.get(row["group"]),
-                p_value=float(p[i]),
-                discovery=is_discovery(float(p[i]), said),
-                p_low=float(low[i]),
-                p_high=float(high[i]),
+                p_value=Estimate(p[i], low[i], high[i]),
+                discovery=is_discovery(p[i], said),
             )
             for i, row in enumerate(shown)
         ]

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
+from screening.documents.base import Estimate
 from screening.documents.chances import chance_band
-from screening.documents.figures import Share
 from screening.documents.validation import Bin, Calibration, DecisionCurve, Platt
 from screening.statistics.intervals import design_effect, share_range, students_share, wilson
 from screening.statistics.tally import group_codes
@@ -120,9 +120,8 @@ def calibration_elsewhere(
         wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
         low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
     return _assessed(written.platt, p, positive, weight, share, codes).replace(
-        slope_low=again.slope - reach,
-        slope_high=again.slope + reach,
-        observed_expected=Share(value=share / expected, low=low / expected, high=high / expected),
+        slope=Estimate(again.slope, again.slope - reach, again.slope + reach),
+        observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
 
 
@@ -142,7 +141,7 @@ def _assessed(
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
-        slope=fit_platt(np.log(p / (1 - p)), positive, weight).slope,
+        slope=Estimate(fit_platt(np.log(p / (1 - p)), positive, weight).slope),
         reliability=_reliability(p, positive, weight, codes),
         decision_curve=decision_curve(p, positive, weight),
     )
@@ -253,18 +252,15 @@ def _reliability(
     described = []
     for number in np.unique(place):
         rows = place == number
-        w, observed = weight[rows], float(np.average(positive[rows], weights=weight[rows]))
+        w, observed = weight[rows], np.average(positive[rows], weights=weight[rows])
         size = float(w.sum() ** 2 / np.square(w).sum())
         if codes is not None:
             size /= design_effect(positive[rows], codes[rows])
-        low, high = wilson(observed * size, size)
         described.append(
             Bin(
-                predicted=float(np.average(p[rows], weights=w)),
-                observed=observed,
-                low=float(low),
-                high=float(high),
-                n=int(rows.sum()),
+                predicted=np.average(p[rows], weights=w),
+                observed=Estimate(observed, *map(float, wilson(observed * size, size))),
+                n=rows.sum(),
                 size=size,
             )
         )

@@ -136,7 +136,7 @@ def train(
     >>> samples = files("screening.sample_cohorts")
     >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
     >>> model = train(cohort, "logistic", rule=Rule("min_sensitivity", 0.9), search=1)
-    >>> model.operating_points[0]["sensitivity"] >= 0.9
+    >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe

@@ -253,27 +253,26 @@ def _class_elsewhere(
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
-    area = {name: getattr(past, name) for name in ("auroc", "auroc_low", "auroc_high")}
-    at_share = rates(promise.sensitivity_ends, promise.specificity_ends, point.prevalence)
+    at_share = rates(promise.sensitivity, promise.specificity, point.prevalence)
     local, reason = None, None
     try:
         local = _local(held, promise, facts.training.seed, lesions and lesions[1])
     except UsageError as error:
         reason = str(error)
     pairs = {
-        "sensitivity": (point.sensitivity_ends, promise.sensitivity_ends),
-        "specificity": (point.specificity_ends, promise.specificity_ends),
-        "auroc": (ranking.auroc_ends, past.auroc_ends),
+        "sensitivity": (point.sensitivity, promise.sensitivity),
+        "specificity": (point.specificity, promise.specificity),
+        "auroc": (ranking.auroc, past.auroc),
     }
     if lesions is not None and promise.lesions is not None:
-        pairs["lesions"] = (lesions[0].sensitivity_ends, promise.lesions.sensitivity_ends)
+        pairs["lesions"] = (lesions[0].sensitivity, promise.lesions.sensitivity)
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule,
             threshold=promise.threshold,
             prevalence=point.prevalence,
             lesions=promise.lesions,
-            **area,
+            auroc=past.auroc,
             **at_share,
         ),
         differences={name: independent_difference(*pair) for name, pair in pairs.items()},

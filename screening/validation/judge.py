@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.base import Document
-from screening.documents.figures import OperatingPoint, Ranking, Share
+from screening.documents.base import Document, Estimate
+from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import BlendMember, MemberAlone
 from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
@@ -63,7 +63,7 @@ class HeldOutScores:
     # cohort's rows
     trained: np.ndarray | None
     # of each watched class in the whole table, of which the rows may be a sample
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
     one_class: bool = False  # whether nothing was learned from positives
     subgroups: Columns | None = None  # text
     prevalence: float | None = None  # as the caller or the contract states it
@@ -190,7 +190,7 @@ def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> Op
     seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
     figures = _shared_by(OperatingPoint, seen)
     if held.prevalence is not None:
-        at_share = rates(seen.sensitivity_ends, seen.specificity_ends, held.prevalence)
+        at_share = rates(seen.sensitivity, seen.specificity, held.prevalence)
         figures |= {"prevalence": held.prevalence} | at_share
     return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
 
@@ -288,7 +288,7 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
     if rule.name != "threshold":
         return rule
-    sensitivity = 0.5 if point.sensitivity is None else point.sensitivity
+    sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
     return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
@@ -353,7 +353,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
             )
     if apart(rows.repeats[0, ~positive, m], rows.fold[~positive]) > FARTHEST_APART:
         raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
-    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity or 0.0
+    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     if found < promised - max(ERRORS_SHORT * error, SHORT):
         raise RecipeError(
