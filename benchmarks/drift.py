@@ -20,15 +20,11 @@ import numpy as np
 from screening import read_cohort, train
 from screening.documents.drift import alarms
 from screening.documents.run import ScoreCounts
-from screening.ledger import (
-    NightCases,
-    Verdict,
-    history,
-    open_ledger,
-    record_night,
-    record_verdicts,
-)
 from screening.ledger.control import RECENT_NIGHTS, drift_over
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import NightCases, record_night
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -52,12 +48,7 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
     found = shift(known, counts)
     assert found is not None
     return ScoreCounts(
-        unit="row",
-        known=tuple(known),
-        counted=tuple(counts),
-        distance=found.distance,
-        p=found.p,
-        higher=found.higher,
+        unit="row", known=known, counted=counts, distance=found.distance, p=found.p, higher=found.higher
     )
 
 
@@ -112,15 +103,7 @@ def nights_together(times: int) -> None:
                 for who, scores in stays(rng, beds, stay, by):
                     cell = cells_of(scores, edges)
                     every += np.bincount(cell, minlength=len(known))
-                    nights.append(
-                        ScoreCounts(
-                            unit="row",
-                            known=tuple(known),
-                            counted=(),
-                            who=tuple(who.tolist()),
-                            cell=tuple(cell.tolist()),
-                        )
-                    )
+                    nights.append(ScoreCounts(unit="row", known=known, counted=(), who=who, cell=cell))
                 told = drift_over(nights)
                 alarmed += told.reason is not None
                 if by == 0:

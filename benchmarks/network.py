@@ -30,21 +30,13 @@ import numpy as np
 
 from screening.documents.history import OverviewDocument, SeriesNight
 from screening.documents.model import TrainedOn
-from screening.ledger import (
-    Due,
-    Ledger,
-    NightCases,
-    Pulse,
-    Verdict,
-    compare_nights,
-    history,
-    open_ledger,
-    promote,
-    pulses,
-    record_night,
-    record_retraining,
-    record_verdicts,
-)
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import promote, record_retraining
+from screening.ledger.nights import NightCases, record_night
+from screening.ledger.status import Due, Pulse, pulses
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.page import render_overview
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}

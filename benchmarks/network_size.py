@@ -21,7 +21,11 @@ import numpy as np
 import sqlalchemy as sa
 from network import Ward, date_of, due, model
 
-from screening.ledger import Ledger, compare_nights, history, open_ledger, pulses, record_night
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import record_night
+from screening.ledger.status import pulses
 
 SIMULATED = 4
 STEPS = sa.table("steps", sa.column("k"))

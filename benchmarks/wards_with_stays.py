@@ -26,16 +26,11 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from screening.documents.history import HistoryDocument, SensitivityAndPpv
-from screening.ledger import (
-    Ledger,
-    NightCases,
-    Verdict,
-    history,
-    open_ledger,
-    record_night,
-    record_verdicts,
-)
+from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import NightCases, record_night
 from screening.ledger.review_stats import WIDER, Sample, pooled
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.statistics.intervals import level_of_every_look, ratio_interval
 from screening.statistics.operating_point import OperatingPoint, Rule, choose
 
@@ -186,21 +181,26 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
     point = promise(rng, PAST)
     right, ward = truth(point.threshold), Ward(rng, STAYS[stay])
     answered: set[str] = set()  # has a verdict in the unbroken row of nights
+    confirmed: set[str] = set()  # in any row: known from then on
     samples: list[tuple[Sample, Sample]] = []
     for _ in range(nights):
         names, ill, scores = ward.night()
         order = np.argsort(-scores)
         flagged, rest = np.split(order, [np.count_nonzero(scores >= point.threshold)])
-        waiting = [i for i in flagged if names[i] not in answered]
+        waiting = [i for i in flagged if names[i] not in answered | confirmed]
         audits = [rng.permutation(part)[:AUDIT].tolist() for part in (waiting, rest)]
-        known = [(names[i], 1.0, bool(ill[i])) for i in flagged if names[i] in answered]
+        asked = {*audits[0], *(waiting[:TOP] if top else ())}
+        if len(asked) == len(waiting):
+            audits[0] = waiting
+        known = [(names[i], 1.0, bool(ill[i])) for i in flagged if i not in waiting]
         drawn = [
             [(names[i], len(part) / len(audit), bool(ill[i])) for i in audit]
             for part, audit in zip((waiting, rest), audits, strict=True)
         ]
         samples.append((Sample(1, len(flagged), known + drawn[0]), Sample(1, len(rest), drawn[1])))
-        read = {names[i] for i in [*audits[0], *(waiting[:TOP] if top else ())]}
+        read = {names[i] for i in asked}
         answered = {names[i] for i in flagged} & (answered | read)
+        confirmed |= {names[i] for i in asked if ill[i]}
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
     low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends)))

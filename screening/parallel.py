@@ -93,9 +93,8 @@ def in_parallel(
     jobs: int = -1,
     cluster: Cluster | None = None,
     shared: Sequence[Any] = (),
-    ordered: bool = True,
 ) -> Iterator[Any]:
-    """Start function(*each) for each of the given, and give the results.
+    """Start function(*each) for each of the given, and give the results in their order.
 
     A piece whose worker dies is given to another. What is left when the caller stops is called off.
 
@@ -104,11 +103,10 @@ def in_parallel(
     `jobs`: threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
     `cluster`: workers in place of threads.
     `shared`: large arguments that many pieces have: they go to every worker once.
-    `ordered`: results come in the order of the given, or as they are done.
     Raises ClusterError: workers died of the same piece again and again, or the scheduler went away.
     """
     if cluster is None:
-        return _by_threads(function, given, effective_n_jobs(jobs), ordered)
+        return _by_threads(function, given, effective_n_jobs(jobs))
     held = {id(each): cluster.holding(each) for each in shared}
     # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
     futures = [
@@ -118,18 +116,15 @@ def in_parallel(
         for each in given
     ]
     cluster.begun.update(futures)
-    return _results(cluster, futures, ordered)
+    return _results(cluster, futures)
 
 
-def _by_threads(
-    function: Callable[..., Any], given: Iterable[Sequence[Any]], jobs: int, ordered: bool
-) -> Iterator[Any]:
-    how = "generator" if ordered else "generator_unordered"
+def _by_threads(function: Callable[..., Any], given: Iterable[Sequence[Any]], jobs: int) -> Iterator[Any]:
     tasks = (delayed(with_share_of_cores)(jobs, function, *each) for each in given)
     # Around them all: threads that each set and restore it would restore it under each other. Small matrix
     # products by many threads of their own mostly wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        yield from Parallel(n_jobs=jobs, backend="threading", return_as=how)(tasks)
+        yield from Parallel(n_jobs=jobs, backend="threading", return_as="generator")(tasks)
 
 
 def _given(shared: Any) -> Any:
@@ -142,13 +137,11 @@ def _on_worker(threads: int, function: Callable[..., Any], *given: Any) -> Any:
         return function(*given)
 
 
-def _results(cluster: Cluster, futures: list[Any], ordered: bool) -> Iterator[Any]:
-    from distributed import KilledWorker, as_completed
+def _results(cluster: Cluster, futures: list[Any]) -> Iterator[Any]:
+    from distributed import KilledWorker
 
     try:
-        if not ordered:
-            yield from (future.result() for future in as_completed(futures, loop=cluster.client.loop))
-        while ordered and futures:
+        while futures:
             # A future that nobody holds is forgotten by the scheduler: so is what was not begun.
             yield futures.pop(0).result()
     except KilledWorker:

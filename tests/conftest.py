@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from screening import read_cohort, train
 from screening.cohort.cohort import Cohort
-from screening.ledger import Ledger, open_ledger
+from screening.ledger.database import Ledger, open_ledger
 from screening.page import render_model
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model, save_model

@@ -10,8 +10,7 @@ from flow_cohorts import patients, written
 
 from screening import score
 from screening.errors import ModelError
-from screening.ledger import open_ledger
-from screening.ledger.database import SETTINGS
+from screening.ledger.database import SETTINGS, open_ledger
 from screening.storage.loading import load_model
 from screening.storage.serialization import canonical
 

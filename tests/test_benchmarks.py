@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.ledger import open_ledger
+from screening.ledger.database import open_ledger
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

@@ -250,10 +250,11 @@ def test_a_piece_whose_worker_is_killed_is_given_to_another(workers, tmp_path):
 def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, monkeypatch, tmp_path):
     monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
 
+    (tmp_path / "kept").mkdir()
     found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
 
     assert figures(found) == figures(compared(cohort))
-    assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
 
 
 def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):

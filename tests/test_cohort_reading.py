@@ -38,8 +38,8 @@ def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, enc
 
     assert cohort.id.tolist() == ["Müller", "Åse"]
     assert cohort.features["größe"].tolist() == [1.5, 2.5]
-    assert cohort.source.delimiter == delimiter
-    assert cohort.source.encoding == encoding
+    assert cohort.source.of_csv("delimiter") == delimiter
+    assert cohort.source.of_csv("encoding") == encoding
     assert encoding in cohort.notes[0]
 
 

@@ -354,7 +354,7 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
     code = (
         "import sys, resource\n"
         "from screening import Database\n"
-        "from screening.sources.sql import open_database\n"
+        "from screening.sources.database import open_database\n"
         "source = open_database(Database(sys.argv[1], query=sys.argv[2]))\n"
         "rows = sum(block.n_rows for block in source.files[0].blocks(None, 4096))\n"
         "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

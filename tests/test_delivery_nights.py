@@ -10,7 +10,7 @@ from flow_cohorts import patients, written
 from screening import read_cohort, score, train
 from screening.documents.run import Delivery
 from screening.gates.own_nights import LEAST
-from screening.ledger import open_ledger
+from screening.ledger.database import open_ledger
 from screening.storage.model import save_model
 
 POOL = patients(700, seed=3)

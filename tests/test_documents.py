@@ -17,7 +17,8 @@ from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.errors import ModelError
-from screening.ledger import history, open_ledger
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from screening import Rule, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
-from screening.ledger import open_ledger
+from screening.ledger.database import open_ledger
 from screening.scoring.exports import FORMS, fhir, omop
 from screening.scoring.exports import csv as csv_form
 from screening.scoring.flagged import BEGINS, FlaggedRows, as_text, read_flagged

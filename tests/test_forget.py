@@ -19,12 +19,13 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.files import digest_of
-from screening.ledger import Ledger, history, open_ledger
 from screening.ledger import erasing as taking
+from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.erasing import Whom
+from screening.ledger.history import history
 from screening.page import page as pages
 from screening.scoring import erasing
-from screening.scoring.erasing import Erasure, Places
+from screening.scoring.erasing import Erasure
 from screening.sources.columns import Columns
 from screening.storage import finished, publishing
 from screening.storage.loading import load_model
@@ -134,7 +135,7 @@ def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
 
 def half_done(site: Path) -> list[Path]:
     """What killed commands left: of a first model, a model's next training, a night, a comparison."""
-    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.folds"
+    names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.fits"
     for name in names:
         (site / name).mkdir(parents=True, mode=0o700)
         finished.keep(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
@@ -319,9 +320,9 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, s
             raise Killed
         return real(*args, **named)
 
-    def attempt(ledger: Ledger) -> erasing.Report:
-        where = Places(site / "runs", site / "models", site / "pages")
-        return Erasure(Whom(SECRET), ledger, where, DAY).done("forget", "asked for")
+    def attempt(ledger: Ledger) -> dict:
+        where = [site / name for name in ("runs", "models", "pages")]
+        return Erasure(Whom(SECRET), ledger, *where, DAY).done("forget", "asked for")
 
     with open_ledger(site / "screening.db") as ledger:
         with monkeypatch.context() as patched:
@@ -329,7 +330,7 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, s
             killed = [Killed] if nth == 1 else [Killed, None]
             ended = outcome(lambda: attempt(ledger))
         assert ended in killed
-        assert attempt(ledger).left == []
+        assert attempt(ledger)["left"] == []
         history(ledger, verify=True)
     assert naming(site) == []
     assert [path.name for path in site.rglob(".*")] == []

@@ -12,13 +12,15 @@ from test_ledger import FACTS, enter, night, states
 
 from screening.cohort.ids import kept_half, keyed_lots
 from screening.errors import UsageError
-from screening.ledger import Verdict, history, open_ledger, record_revision, record_verdicts
-from screening.ledger.database import PROJECTED, TABLES, VERDICTS
-from screening.ledger.erasing import Erased, Whom, before_age, erase
-from screening.ledger.model_registry import record_sealed
+from screening.ledger.database import PROJECTED, TABLES, VERDICTS, open_ledger
+from screening.ledger.erasing import Whom, before_age, erase
+from screening.ledger.history import history
+from screening.ledger.model_registry import record_revision, record_sealed
+from screening.ledger.verdicts import Verdict, record_verdicts
 
 WHY = "asked for"
 SECRET = "Žofie-00123"
+NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
 
 
 def drift_of(*names: str) -> dict:
@@ -62,7 +64,7 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
 
     found = erase(ledger, "forget", WHY, Whom(SECRET))
 
-    assert found == Erased(nights=3, cases=3, verdicts=2, mentions=1)
+    assert found == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
     gone = [SECRET, "her note", "his note", str(drift_of(SECRET)["who"][0])]
     assert [word for word in gone if word in held] == []
@@ -76,7 +78,7 @@ def test_forgetting_twice_is_forgetting_once(ledger):
     erase(ledger, "forget", WHY, Whom(SECRET))
     before = everything(ledger)
 
-    assert erase(ledger, "forget", WHY, Whom(SECRET)) == Erased()
+    assert erase(ledger, "forget", WHY, Whom(SECRET)) == NOTHING
     assert everything(ledger) == before
 
 
@@ -119,12 +121,12 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
 
     found = erase(ledger, "purge", WHY, Whom(before="2026-01-02"))
 
-    assert (found.nights, found.verdicts) == (1, 3)
+    assert (found["nights"], found["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "ongoing"}
     assert "her note" not in everything(ledger)
-    assert erase(ledger, "purge", WHY, Whom(before="2026-01-02")) == Erased()
+    assert erase(ledger, "purge", WHY, Whom(before="2026-01-02")) == NOTHING
 
 
 def test_a_purge_of_one_series_leaves_the_others(ledger):

@@ -11,8 +11,9 @@ from test_ledger import FACTS, enter
 from test_series import of_ward
 
 from screening.documents.history import HistoryDocument
-from screening.ledger import Due, Verdict, history, pulses, record_verdicts
-from screening.ledger.status import exposition
+from screening.ledger.history import history
+from screening.ledger.status import Due, exposition, pulses
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.history import sentences
 from screening.statistics.intervals import ratio_interval, wilson
 

@@ -10,8 +10,11 @@ from test_ledger import FACTS, QUESTION, enter, night
 
 from screening.documents.history import HistoryDocument
 from screening.documents.run import ScoreCounts
-from screening.ledger import NightCases, Verdict, history, open_ledger, record_revision, record_verdicts
-from screening.ledger.database import STATES
+from screening.ledger.database import STATES, open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import record_revision
+from screening.ledger.nights import NightCases
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.history import render_histories, render_history, sentences
 from screening.statistics.intervals import wilson
 from screening.statistics.shift import cells_of, inner_edges
@@ -38,7 +41,7 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
         counted = np.bincount(cell, minlength=len(known))
         who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
         drift = ScoreCounts(
-            unit="row", known=known, counted=counted.tolist(), distance=0.1, p=0.4, who=who, cell=place
+            unit="row", known=known, counted=counted, distance=0.1, p=0.4, who=who, cell=place
         )
         rows = {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": len(flagged)}
         facts = FACTS | {

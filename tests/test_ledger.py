@@ -9,18 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import UsageError
-from screening.ledger import (
-    NightCases,
-    Verdict,
-    entering,
-    history,
-    open_ledger,
-    record_night,
-    record_verdicts,
-    reviewable,
-)
-from screening.ledger.database import RUNS, STATES, VERDICTS
-from screening.ledger.nights import Known, _state, audit_of
+from screening.ledger.database import RUNS, STATES, VERDICTS, open_ledger
+from screening.ledger.history import history
+from screening.ledger.nights import Known, NightCases, _state, audit_of, entering, record_night
+from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {

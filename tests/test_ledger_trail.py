@@ -10,18 +10,13 @@ import sqlalchemy as sa
 from test_ledger import FACTS, enter, night
 
 from screening.errors import ModelError, UsageError
-from screening.ledger import (
-    NightCases,
-    Unchained,
-    Verdict,
-    history,
-    open_ledger,
-    rebuild,
-    record_revision,
-    record_verdicts,
-)
-from screening.ledger.database import PARTS, SETTINGS, TRAIL
+from screening.ledger.database import PARTS, SETTINGS, TRAIL, Unchained, open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import record_revision
+from screening.ledger.nights import NightCases
 from screening.ledger.trail import entries
+from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.ledger.verifying import rebuild
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 

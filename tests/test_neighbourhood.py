@@ -9,7 +9,7 @@ from image_folders import brains, folder_of, table_of
 
 from screening import read_cohort, score, train
 from screening.cohort.neighbourhood import around, cells_of
-from screening.cohort.normalising import RobustScales
+from screening.cohort.normalising import Medians
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
 from screening.sources.columns import Columns
@@ -122,11 +122,11 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
     rng = np.random.default_rng(seed)
     group = np.repeat(["a", "b", "c"], rng.integers(1, 12, 3)).astype(object)
     features = pd.DataFrame({"x": rng.normal(size=len(group)), "y": rng.integers(0, 3, len(group)) * 1.0})
-    scales = RobustScales(["x", "y"])
+    scales = Medians(["x", "y"])
     for start in range(0, len(group), batch):
         scales.add(group[start : start + batch], Columns.of(features[start : start + batch]))
 
-    found = scales.applied(group, Columns.of(features))
+    found = scales.scales().applied(group, Columns.of(features))
 
     own = features["x"][group == "b"]
     spread = 1.4826 * np.median(abs(own - own.median())) or np.inf
@@ -135,7 +135,7 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
 
 
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
-    scales = RobustScales(["x"])
+    scales = Medians(["x"])
 
     with pytest.raises(CohortError, match="stand together"):
         scales.add(np.array(["a", "b", "a"], dtype=object), Columns({"x": np.array([1.0, 2.0, 3.0])}, 3))

@@ -11,7 +11,8 @@ from test_comparison import QUICK, cohort, table
 from test_history import simulate
 
 from screening.comparison import compare as comparison
-from screening.ledger import history, open_ledger
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
 from screening.page import render_model, render_run
 from screening.page.comparison import render_comparison
 from screening.page.history import render_history

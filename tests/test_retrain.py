@@ -16,17 +16,11 @@ from test_series import of_ward
 
 from screening import read_cohort, train
 from screening.errors import UsageError
-from screening.ledger import (
-    Verdict,
-    compare_nights,
-    history,
-    judged,
-    open_ledger,
-    promote,
-    record_retraining,
-    record_verdicts,
-)
-from screening.ledger.retraining import Judged, LastWord
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page import render_model
 from screening.sources.opening import digests
 from screening.storage.loading import load_model

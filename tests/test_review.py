@@ -13,8 +13,7 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
-from screening.ledger import open_ledger
-from screening.ledger.database import STATES
+from screening.ledger.database import STATES, open_ledger
 from screening.page import render_run
 from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model

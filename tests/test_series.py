@@ -8,19 +8,14 @@ from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
 from screening.errors import UsageError
-from screening.ledger import (
-    NightCases,
-    Unchained,
-    Verdict,
-    history,
-    open_ledger,
-    rebuild,
-    record_revision,
-    record_verdicts,
-)
-from screening.ledger.database import RUNS
+from screening.ledger.database import RUNS, Unchained, open_ledger
 from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
+from screening.ledger.history import history
 from screening.ledger.kinds import Forgotten, append
+from screening.ledger.model_registry import record_revision
+from screening.ledger.nights import NightCases
+from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.ledger.verifying import rebuild
 from screening.spelling import series_name
 
 

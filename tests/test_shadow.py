@@ -10,15 +10,11 @@ from test_series import of_ward
 
 from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
-from screening.ledger import (
-    Unchained,
-    Verdict,
-    compare_nights,
-    history,
-    open_ledger,
-    promote,
-    record_verdicts,
-)
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import Unchained, open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import promote
+from screening.ledger.verdicts import Verdict, record_verdicts
 
 HERE, SHADOW = "m" * 64, "n" * 64
 

@@ -5,7 +5,8 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import score
-from screening.ledger import Verdict, open_ledger, record_verdicts
+from screening.ledger.database import open_ledger
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.storage.loading import load_model
 from screening.storage.model import CHANCES
 

@@ -16,19 +16,11 @@ from test_series import of_ward
 from screening.documents.base import Reason
 from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
-from screening.ledger import (
-    Due,
-    Pulse,
-    acknowledge,
-    compare_nights,
-    give_up,
-    history,
-    open_ledger,
-    promote,
-    pulses,
-    retire,
-)
-from screening.ledger.status import HELP, exposition
+from screening.ledger.beside import compare_nights
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.ledger.model_registry import promote, retire
+from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
 from screening.page.history import render_history
 
 UTC = datetime.UTC

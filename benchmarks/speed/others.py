@@ -34,7 +34,7 @@ from training import TOL, apart, made_rows
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, with_share_of_cores
-from screening.validation.fold_fits import EncodedCohort
+from screening.validation.fold_fits import EncodedRows
 from screening.validation.search import criterion
 from screening.validation.task import ask
 
@@ -104,7 +104,7 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
     task = ask(cohort, multi_class=False)
 
     def ours() -> np.ndarray:
-        encoded = EncodedCohort.of(cohort, recipe, task)
+        encoded = EncodedRows.of(cohort, recipe, task)
 
         def in_fold(train: np.ndarray, test: np.ndarray) -> list[float]:
             held_out = np.ascontiguousarray(encoded.x[test])

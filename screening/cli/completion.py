@@ -24,7 +24,7 @@ def models(incomplete: str) -> list[str]:
 def series(incomplete: str) -> list[str]:
     """The series of the ledger that SCREEN_LEDGER names, `screening.db` where it names none."""
     from screening.errors import ScreenError
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import every_series
 
     try:

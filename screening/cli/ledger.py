@@ -45,13 +45,15 @@ def history(
 
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
-    from screening import ledger as books
+    from screening.ledger import history as nights
+    from screening.ledger.beside import compare_nights
+    from screening.ledger.database import open_ledger
     from screening.storage.publishing import write_whole
 
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
-    with books.open_ledger(ledger, read_only=True) as book:
-        told = books.history(book, series, verify=verify or head is not None, printed=head)
+    with open_ledger(ledger, read_only=True) as book:
+        told = nights.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
             from screening.page.history import render_histories, render_history
 
@@ -62,7 +64,7 @@ def history(
                 write_whole(out, overview.encode())
             else:
                 write_whole(out, render_history(told).encode())
-        compared = None if beside is None or series is None else books.compare_nights(book, series, beside)
+        compared = None if beside is None or series is None else compare_nights(book, series, beside)
     answer = told if as_json else _lines(told)
     if compared is not None:
         answer["beside"] = compared.to_dict() if as_json else agreement(compared)
@@ -145,9 +147,11 @@ def status(
     """
     from dataclasses import asdict
 
-    from screening import ledger as books
-    from screening.ledger import Due, Pulse, heads, open_ledger, pulses, register
-    from screening.ledger.status import exposition
+    from screening.ledger import register
+    from screening.ledger import status as states
+    from screening.ledger.database import open_ledger
+    from screening.ledger.status import Due, Pulse
+    from screening.ledger.verifying import refuse_older
     from screening.network.site import read_network
     from screening.storage.publishing import write_whole
 
@@ -167,20 +171,20 @@ def status(
         with open_ledger(place) as book:
             if give_up is not None:
                 day = str(day_from("--give-up", give_up))
-                books.give_up(book, names[0], day, str(reason), due_here)
+                states.give_up(book, names[0], day, str(reason), due_here)
             else:
                 last = day_from("--until", until)
-                books.acknowledge(book, names[0], str(acknowledge), last or now.date(), str(reason))
+                states.acknowledge(book, names[0], str(acknowledge), last or now.date(), str(reason))
     try:
         with open_ledger(place, read_only=True) as book:
             if runs is not None:
-                heads.refuse_older(book, runs)
-            found = pulses(book, due, names or due_here)
+                refuse_older(book, runs)
+            found = states.pulses(book, due, names or due_here)
             listed = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
         found, listed = [Pulse(False, str(error))], []
     if metrics is not None:
-        write_whole(metrics, exposition(found).encode(), mode=0o644)
+        write_whole(metrics, states.exposition(found).encode(), mode=0o644)
     fine = all(each.fine for each in found)
     if as_json:
         answer = {"fine": fine, "series": [asdict(each) for each in found]}
@@ -226,10 +230,11 @@ def review(
     as_json: AsJson = False,
 ) -> None:
     """Read the clinicians' verdicts on RUN back; the same file twice is once."""
-    from screening.ledger import open_ledger, reviewing
+    from screening.ledger import verdicts as words
+    from screening.ledger.database import open_ledger
 
     with open_ledger(ledger) as book:
-        told = reviewing.review(run, verdicts, book, series, token)
+        told = words.review(run, verdicts, book, series, token)
     tell(told, as_json)
 
 
@@ -244,7 +249,9 @@ def promote(
 
     What its nights in shadow showed beside the champion's goes into the trail with the reason.
     """
-    from screening import ledger as books
+    from screening.ledger import model_registry
+    from screening.ledger.beside import compare_nights
+    from screening.ledger.database import open_ledger
     from screening.scoring.case_history import series_of
     from screening.storage.loading import load_model
     from screening.training.revising import refuse_draft
@@ -252,9 +259,9 @@ def promote(
     loaded = load_model(model)
     refuse_draft(loaded, model)
     whose = series_of(loaded, series_from(series))
-    with books.open_ledger(ledger) as book:
-        found = books.compare_nights(book, whose, books.scored_as(book, whose, loaded.digest))
-        head = books.promote(book, whose, loaded.digest, reason, found)
+    with open_ledger(ledger) as book:
+        found = compare_nights(book, whose, model_registry.scored_as(book, whose, loaded.digest))
+        head = model_registry.promote(book, whose, loaded.digest, reason, found)
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
     tell(told | {"beside": found.to_dict() if as_json else agreement(found)}, as_json)
 
@@ -269,10 +276,11 @@ def retire(
 
     A later night that is published takes it back.
     """
-    from screening import ledger as books
+    from screening.ledger import model_registry
+    from screening.ledger.database import open_ledger
 
-    with books.open_ledger(ledger) as book:
-        head = books.retire(book, series, reason)
+    with open_ledger(ledger) as book:
+        head = model_registry.retire(book, series, reason)
     tell({"retired": series, "entry": head.number}, as_json)
 
 
@@ -299,16 +307,16 @@ def ledger(
     rebuild follows the audit trail from its start; whatever stood in the tables goes. accept enters that run
     directories hold heads which this copy of the trail has not.
     """
-    from screening import ledger as books
-    from screening.ledger import heads
+    from screening.ledger import verifying
+    from screening.ledger.database import open_ledger
 
     if action is Action.rebuild:
-        with books.open_ledger(place) as book:
-            head = books.rebuild(book)
+        with open_ledger(place) as book:
+            head = verifying.rebuild(book)
         tell({"entries": head.number, "head": head.digest}, as_json)
         return
     if runs is None:
         raise UsageError("accept looks at run directories; give --runs")
-    with books.open_ledger(place) as book:
-        lost = heads.accept(book, runs, reason or "")
+    with open_ledger(place) as book:
+        lost = verifying.accept(book, runs, reason or "")
     tell({"accepted": lost}, as_json)

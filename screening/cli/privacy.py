@@ -49,9 +49,9 @@ def forget(
     Run again after an interruption: it ends what was begun. Models that hold a copy of the patient's row are
     named; after their day they score no more.
     """
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Whom
-    from screening.scoring.erasing import Erasure, Places
+    from screening.scoring.erasing import Erasure
 
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
@@ -59,12 +59,13 @@ def forget(
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
-        erasure = Erasure(Whom(name), book, Places(runs, models, pages), last, dry_run, templates, signer)
+        erasure = Erasure(Whom(name), book, runs, models, pages, last, dry_run, templates, signer)
         report = erasure.done("forget", reason)
-    if not report.found:
+    named = {what: places for what, places in report.items() if what not in ("ledger", "pieces")}
+    if not any(named.values()) and not any(report["ledger"].values()):
         note("nothing here knows this id; ids are compared as text, zeros in front and all")
-    tell(report.to_dict(), as_json)
-    refuse_unfinished(report.left)
+    tell(report, as_json)
+    refuse_unfinished(report["left"])
 
 
 def refuse_unfinished(left: list[str]) -> None:
@@ -93,14 +94,14 @@ def purge(
     as_json: AsJson = False,
 ) -> None:
     """Erase the patients of old nights; their counts stay, and the trail still verifies."""
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
     from screening.ledger.erasing import Whom, before_age
-    from screening.scoring.erasing import Erasure, Places
+    from screening.scoring.erasing import Erasure
 
     before = before_age(older_than, datetime.date.today())
     whom = Whom(before=before, series=series_from(series))
     with open_ledger(ledger) as book:
-        erasure = Erasure(whom, book, Places(runs, pages=pages), dry_run=dry_run, templates=templates)
+        erasure = Erasure(whom, book, runs, pages=pages, dry_run=dry_run, templates=templates)
         report = erasure.done("purge", f"nights before {before}")
-    tell({"before": before} | report.to_dict(), as_json)
-    refuse_unfinished(report.left)
+    tell({"before": before} | report, as_json)
+    refuse_unfinished(report["left"])

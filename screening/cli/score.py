@@ -45,7 +45,7 @@ from screening.scoring import exports
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from screening.ledger import Ledger
+    from screening.ledger.database import Ledger
     from screening.scoring.score import Run
     from screening.storage.showing import PageFolder
 
@@ -160,8 +160,8 @@ def _hand_out(
 
     `content`: of the file; None where what lies there already is entered.
     """
-    from screening.ledger import Artefact, hand_out, open_ledger
-    from screening.ledger.register import digest_at
+    from screening.ledger.database import open_ledger
+    from screening.ledger.register import Artefact, digest_at, hand_out
 
     known = run.get("ledger")
     if not known or not places:
@@ -182,7 +182,7 @@ def _hand_out(
 
 def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
     """How the shadow's nights compare with the champion's so far; nothing before there is one."""
-    from screening.ledger import compare_nights
+    from screening.ledger.beside import compare_nights
 
     whose, model = run.document["ledger"]["series"], run.document["model"]["digest"]
     found = compare_nights(book, whose, model)
@@ -190,7 +190,7 @@ def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
 
 
 def _opened(ledger: str) -> AbstractContextManager[Ledger]:
-    from screening.ledger import open_ledger
+    from screening.ledger.database import open_ledger
 
     return open_ledger(ledger, make=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -238,12 +237,15 @@ def compare(
     from screening.comparison import compare as comparison
     from screening.comparison.compare import write_comparison
     from screening.page.site_templates import check_templates
-    from screening.storage.finished import place_beside
+    from screening.storage.finished import waiting_beside
     from screening.storage.publishing import publish
 
     check_templates(templates, "comparison")
-    unfinished = place_beside(out, "folds")
-    with publish(out, "comparison") as folder, bar("Comparing") as progress:
+    with (
+        publish(out, "comparison") as folder,
+        waiting_beside(out, "fits") as kept,
+        bar("Comparing") as progress,
+    ):
         read = {
             name: read_cohort(
                 source,
@@ -271,13 +273,12 @@ def compare(
             max_rows=max_rows,
             control=control,
             independent=independent,
-            kept=unfinished,
+            kept=kept,
             cluster=cluster,
             progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )
         write_comparison(found, folder, templates)
-    shutil.rmtree(unfinished, ignore_errors=True)
     tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
 
 
@@ -414,7 +415,8 @@ def _revised(
     """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
     from functools import partial
 
-    from screening.ledger import open_ledger, record_revision
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import record_revision
     from screening.page import render_model
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
@@ -467,7 +469,8 @@ def retrain(
     from functools import partial
 
     from screening.cohort.reading import read_cohort
-    from screening.ledger import judged, open_ledger, record_retraining
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import judged, record_retraining
     from screening.page import render_model
     from screening.page.site_templates import check_templates
     from screening.storage.loading import load_model

@@ -7,15 +7,15 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
-from screening.contract.parsing import columns_of, rows_of, stacked
 from screening.errors import UsageError
-from screening.sources.columns import Columns
+from screening.sources.columns import Columns, joined_columns
 from screening.sources.number_formats import TRUE, truths
 from screening.sources.readers import Source
 from screening.spelling import did_you_mean
@@ -84,9 +84,12 @@ class Cohort:
 
     def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
-        places = np.arange(self.n_rows)[np.asarray(indices)]
-
-        return replace(self, **{name: rows_of(vars(self)[name], places) for name in columns_of(self)})
+        places = np.asarray(indices)
+        rows: dict[str, Any] = {
+            name: values.take(places) if isinstance(values, Columns) else values[places]
+            for name, values in _by_row(self).items()
+        }
+        return replace(self, **rows)
 
     @property
     def classes(self) -> list[str]:
@@ -182,8 +185,16 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
     first = batches[0]
     if len(batches) == 1:
         return first
-    columns = columns_of(first)
-    return replace(first, **{name: stacked([vars(batch)[name] for batch in batches]) for name in columns})
+    rows: dict[str, Any] = {}
+    for name, values in _by_row(first).items():
+        parts: Any = [vars(batch)[name] for batch in batches]
+        rows[name] = joined_columns(parts) if isinstance(values, Columns) else np.concatenate(parts)
+    return replace(first, **rows)
+
+
+def _by_row(cohort: Cohort) -> dict[str, Any]:
+    """The fields that hold a value a row."""
+    return {name: one for name, one in vars(cohort).items() if isinstance(one, np.ndarray | Columns)}
 
 
 def affirming(classes: Sequence[str]) -> str | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from screening.contract.contract import Feature
 from screening.errors import CohortError
@@ -14,40 +17,48 @@ from screening.sources.columns import Columns, coded, stretches
 NORMAL = 1.4826
 
 
+@dataclass(frozen=True)
 class Scales:
-    """Standardise columns within groups, for values not comparable between groups."""
+    """Centre and spread of columns within groups, by which values not comparable between groups are read.
 
-    def __init__(self, columns: list[str]):
-        self.columns = columns
+    Parameters
+    ----------
+    columns : ndarray of str, shape (n_columns,)
+    names : ndarray of str, shape (n_groups,)
+    centre, spread : ndarray, shape (n_groups, n_columns)
+        The spread is 0 where a column is constant in a group.
+    """
 
-    def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch; `group` has shape (n_rows,)."""
-        raise NotImplementedError
+    columns: np.ndarray
+    names: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+
+    @cached_property
+    def _places(self) -> pd.Index:
+        return pd.Index(self.names, dtype=object)
 
     def applied(self, group: np.ndarray, features: Columns) -> Columns:
         """The features, standardised; 0 in a group where a column is constant."""
-        names, codes = coded(group)
-        centre, spread = self._of(names)
-        standard = {
-            name: (features[name] - centre[codes, column]) / spread[codes, column]
-            for column, name in enumerate(self.columns)
-        }
-        return features.but(standard)
-
-    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Centre and spread of the groups of these names, each of shape (n_names, n_columns)."""
-        raise NotImplementedError
+        rows = self._places.get_indexer(pd.Index(group, dtype=object))
+        centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
+        return features.but(
+            {
+                str(name): (features[str(name)] - centre[:, column]) / spread[:, column]
+                for column, name in enumerate(self.columns)
+            }
+        )
 
 
-class GroupScales(Scales):
-    """By mean and standard deviation.
+class Moments:
+    """Scales by mean and standard deviation.
 
     Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
     Memory is bounded by the number of groups times columns.
     """
 
-    def __init__(self, columns: list[str]):
-        super().__init__(columns)
+    def __init__(self, columns: Sequence[str]):
+        self.columns = columns
         self._places: dict[str, int] = {}
         self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
 
@@ -76,29 +87,29 @@ class GroupScales(Scales):
             np.add.at(total, at, d)
             np.add.at(squares, at, d * d)
 
-    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        places = np.array([self._places[name] for name in names], dtype=np.intp)
-        shift, count, total, squares = self._sums[:, places]
+    def scales(self) -> Scales:
+        """The scales of the rows taken in."""
+        shift, count, total, squares = self._sums[:, : len(self._places)]
         some = np.maximum(count, 1.0)
         mean = shift + total / some
         variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
         # What rounding leaves of a constant column is no spread.
-        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), np.inf)
-        return mean, spread
+        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
+        return Scales(np.array(self.columns), np.array([*self._places]), mean, spread)
 
 
-class RobustScales(Scales):
-    """By the median and 1.4826 times the median distance from it.
+class Medians:
+    """Scales by the median and 1.4826 times the median distance from it.
 
     Where more than half of a group's values are equal, the standard deviation takes the distance's place.
     Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
     """
 
-    def __init__(self, columns: list[str]):
-        super().__init__(columns)
-        self._known: dict[str, np.ndarray] = {}  # centre and spread of every column, shape (2, n_columns)
+    def __init__(self, columns: Sequence[str]):
+        self.columns = columns
+        self._known: dict[str, list[tuple[float, float]]] = {}  # centre and spread of every column
         self._held: list[np.ndarray] = []
-        self._group: str | None = None
+        self._group = ""
 
     def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch.
@@ -117,32 +128,31 @@ class RobustScales(Scales):
                     )
             self._held.append(values[rows])
 
-    def _of(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def scales(self) -> Scales:
+        """The scales of the rows taken in."""
         self._conclude()
-        centre, spread = np.stack([self._known[name] for name in names], axis=1)
-        return centre, spread
+        known = np.array([*self._known.values()]).reshape(-1, len(self.columns), 2)
+        return Scales(np.array(self.columns), np.array([*self._known]), known[:, :, 0], known[:, :, 1])
 
     def _conclude(self) -> None:
-        if self._held and self._group is not None:
-            values = np.concatenate(self._held)
-            self._known[self._group] = np.array([_robust(column) for column in values.T]).T
+        if self._held:
+            self._known[self._group] = [_robust(column) for column in np.concatenate(self._held).T]
             self._held = []
 
 
 def _robust(values: np.ndarray) -> tuple[float, float]:
     there = values[np.isfinite(values)]
     if not there.size:
-        return 0.0, np.inf
+        return 0.0, 0.0
     centre = float(np.median(there))
-    spread = NORMAL * float(np.median(np.abs(there - centre))) or float(there.std())
-    return centre, spread or np.inf
+    return centre, NORMAL * float(np.median(np.abs(there - centre))) or float(there.std())
 
 
-def scales_of(features: Mapping[str, Feature]) -> list[Scales]:
-    """What standardises the features that are to be, none where there are none."""
-    kinds: dict[str, type[Scales]] = {
-        "within_group": GroupScales,
-        "within_group_robust": RobustScales,
+def gathering(features: Mapping[str, Feature]) -> list[Moments | Medians]:
+    """What gathers the scales of the features that are to be standardised, none where there are none."""
+    kinds: dict[str, type[Moments] | type[Medians]] = {
+        "within_group": Moments,
+        "within_group_robust": Medians,
     }
     named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
     return [kinds[kind](names) for kind, names in named.items() if names]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from screening.cohort.code_prefixes import CODE, MANY_VALUES
+from screening.cohort.categories import CODE, MANY_VALUES
 from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract

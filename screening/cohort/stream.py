@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.ids import DuplicateIds, hashed, stems_of
-from screening.cohort.normalising import Scales, scales_of
+from screening.cohort.normalising import Scales, gathering
 from screening.contract.contract import Contract
-from screening.contract.parsing import (
-    Parts,
-    Typed,
-    TypedBlock,
-    read_coordinate,
-    read_feature,
-    read_text,
-    read_time,
-)
+from screening.contract.parsing import Typed, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
@@ -30,6 +22,26 @@ from screening.sources.readers import Block, Part, Source
 
 BATCH_ROWS = 65536
 UNSEEN = "unseen_category"
+
+
+@dataclass(frozen=True)
+class TypedBlock:
+    """Rows of a table as they were typed, sound or not.
+
+    `faults`: column, kind and mask of each; `unlisted`: by column the rows whose text the contract has not.
+    """
+
+    file: str
+    first_row: int
+    rows: Cohort
+    faults: list[tuple[str, str, np.ndarray]]
+    unlisted: Mapping[str, np.ndarray]
+
+    def faulty(self) -> np.ndarray:
+        """The rows that have a fault, as a mask."""
+        return np.any(
+            [mask for _, _, mask in self.faults] or [np.zeros(self.rows.n_rows, dtype=bool)], axis=0
+        )
 
 
 class CohortStream:
@@ -68,14 +80,11 @@ class CohortStream:
         self._repeats: tuple[np.ndarray, np.ndarray] | None = None
         self._scales: list[Scales] | None = None  # Known once the whole table was read.
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
-        self._display = list(contract.display) if to_score else []
-        self._columns = list(
-            dict.fromkeys([*contract.columns(), *self._display, *([label] if label else [])])
-        )
+        self._display = contract.display if to_score else []
+        self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
         refuse_absent(source, self._columns)
-        extra = dict.fromkeys(n for f in source.files for n in f.header if n and n not in self._columns)
-        for name in (contract.label, *contract.drop, *contract.display):
-            extra.pop(name or "", None)
+        meant = {"", contract.label, *self._columns, *contract.drop, *contract.display}
+        extra = dict.fromkeys(name for file in source.files for name in file.header if name not in meant)
         if extra:
             self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
 
@@ -88,25 +97,25 @@ class CohortStream:
             pass
 
     def __iter__(self) -> Iterator[Cohort]:
-        for typed, sound, rows in self._sound():
-            yield self._batch(typed, sound, rows)
+        for typed, sound in self._sound():
+            yield self._batch(typed, sound)
 
-    def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray, np.ndarray]]:
-        """The table in blocks: typed, with its sound rows as a mask, and the numbers of all its rows."""
+    def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
+        """The table in blocks, each with a mask of its sound rows."""
         self._read_before()
         tally, ids = _Tally(self.contract), DuplicateIds()
         # A table that is read again was counted before.
         gates = None if self._checked else self.gates
-        for file, block, typed, rows in self._blocks(tally.violations):
-            parts = typed.parts
-            if parts.id is not None and self._repeats is None:
-                ids.add(parts.id)
+        for typed in self._blocks(tally.violations):
+            rows = typed.rows
+            if self.contract.id and self._repeats is None:
+                ids.add(rows.id)
             if gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
-                gates.add(parts.features, parts.group, typed.unlisted)
-            sound = tally.add(file.name, block.first_row, typed, self._repeated(parts))
+                gates.add(rows.values, rows.group, typed.unlisted)
+            sound = tally.add(typed, self._repeated(rows))
             if sound.any() and not tally.stopped:
-                yield typed, sound, rows
+                yield typed, sound
         if self.contract.id:
             _, places = self._repeats or ids.found()
             tally.add_repeats(self.source.files, places)
@@ -127,17 +136,18 @@ class CohortStream:
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
             self._repeats = ids.found()
         if self._scales is None:
-            self._scales = scales_of(self.contract.features)
-            for _, _, typed, _ in self._blocks(Violations()) if self._scales else ():
-                parts = typed.parts.where(~(typed.faulty() | self._repeated(typed.parts)))
-                for scales in self._scales if parts.group is not None else ():
-                    scales.add(np.asarray(parts.group), parts.features)
+            gathered = gathering(self.contract.features)
+            for typed in self._blocks(Violations()) if gathered else ():
+                rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
+                for each in gathered:
+                    each.add(np.asarray(rows.group), rows.values)
+            self._scales = [each.scales() for each in gathered]
 
-    def _repeated(self, parts: Parts) -> np.ndarray:
+    def _repeated(self, rows: Cohort) -> np.ndarray:
         """Rows to leave out because their id stands elsewhere in the table too."""
-        if self._repeats is None or not self._repeats[0].size or parts.id is None:
-            return np.zeros(parts.features.n_rows, dtype=bool)
-        return np.isin(hashed(parts.id), self._repeats[0])
+        if self._repeats is None or not self._repeats[0].size:
+            return np.zeros(rows.n_rows, dtype=bool)
+        return np.isin(hashed(rows.id), self._repeats[0])
 
     def _cells(
         self, columns: Sequence[str], violations: Violations
@@ -153,90 +163,80 @@ class CohortStream:
                 violations.whole += error.violations
             before += file.rows or 0
 
-    def _blocks(self, violations: Violations) -> Iterator[tuple[Part, Block, TypedBlock, np.ndarray]]:
+    def _blocks(self, violations: Violations) -> Iterator[TypedBlock]:
         for file, block, rows in self._cells(self._columns, violations):
-            yield file, block, self._typed(block, file), rows
+            yield self._typed(file, block, rows)
 
-    def _typed(self, block: Block, file: Part) -> TypedBlock:
+    def _typed(self, file: Part, block: Block, rows: np.ndarray) -> TypedBlock:
         contract, cells = self.contract, block.columns
-        faults: list[tuple[str, str, np.ndarray]] = []
-        unlisted: dict[str, np.ndarray] = {}
         broken = block.ragged | block.repeated_header
-        for kind, mask in (("ragged", block.ragged), ("repeated_header", block.repeated_header)):
-            if mask.any():
-                faults.append(("", kind, mask))
+        faults = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
+        unlisted: dict[str, np.ndarray] = {}
 
         def kept(column: str, typed: Typed) -> np.ndarray:
             for kind, mask in typed.faults:
                 # A broken row has no cells to blame.
-                mask = mask & ~broken
                 if self.to_score and kind == "unknown_category":
-                    unlisted[column] = mask
-                elif mask.any():
-                    faults.append((column, kind, mask))
+                    unlisted[column] = mask & ~broken
+                else:
+                    faults.append((column, kind, mask & ~broken))
             return typed.values
 
-        parts: dict[str, Any] = {}
-        if contract.id:
-            parts["id"] = kept(contract.id, read_text(cells[contract.id], "no_id"))
-        if contract.group:
-            group = kept(contract.group, read_text(cells[contract.group], "no_group"))
-            parts["group"] = stems_of(group) if contract.group_stem else group
-        if self.label:
-            absent = "no_label" if self.need_label else None
-            label = kept(self.label, read_text(cells[self.label], absent, trim=True))
-            parts["label"] = np.where(label == None, "", label)  # noqa: E711
-        if contract.time:
-            parts["time"] = kept(contract.time, read_time(cells[contract.time], contract.date_order))
-        if contract.coordinates:
-            axes = [
-                kept(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates
-            ]
-            parts["coordinates"] = np.column_stack(axes)
-        for part, names in (("subgroups", contract.subgroup), ("display", self._display)):
-            if names:
-                words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in names}
-                parts[part] = Columns(words, block.n_rows)
-        columns = {
-            name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
-            for name, feature in contract.features.items()
-        }
-        features = Columns(columns, block.n_rows)
-        faults += self._refused_unseen(features, unlisted)
-        return TypedBlock(Parts(features=features, **parts), faults, block.n_rows, unlisted)
+        def texts(columns: Sequence[str]) -> Columns | None:
+            words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
+            return Columns(words, block.n_rows) if words else None
+
+        def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
+            return kept(column, read_text(cells[column], absent, trim)) if column else None
+
+        ids, group = role(contract.id, "no_id"), role(contract.group, "no_group")
+        label = role(self.label, "no_label" if self.need_label else None, trim=True)
+        axes = [(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates]
+        day = contract.time
+        typed = Cohort(
+            id=rows.astype(str).astype(object) if ids is None else ids,
+            group=stems_of(group) if group is not None and contract.group_stem else group,
+            label=None if label is None else np.where(label == None, "", label),  # noqa: E711
+            time=kept(day, read_time(cells[day], contract.date_order)) if day else None,
+            coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
+            subgroups=texts(contract.subgroup),
+            display=texts(self._display),
+            values=Columns(
+                {
+                    name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
+                    for name, feature in contract.features.items()
+                },
+                block.n_rows,
+            ),
+            raw=None,
+            rows=rows,
+            contract=contract,
+            source=self.source,
+            notes=self.notes,
+            refused=self.refused,
+        )
+        faults += self._refused_unseen(typed.values, unlisted)
+        faults = [fault for fault in faults if fault[2].any()]
+        return TypedBlock(file.name, block.first_row, typed, faults, unlisted)
 
     def _refused_unseen(
-        self, features: Columns, unlisted: dict[str, np.ndarray]
+        self, features: Columns, unlisted: Mapping[str, np.ndarray]
     ) -> Iterator[tuple[str, str, np.ndarray]]:
         """Unseen categories that the contract does not want scored as unknown, as faults."""
         unseen = self.gates.unseen_rows(features) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
-            nowhere = np.zeros(features.n_rows, dtype=bool)
-            mask = unseen.get(name, nowhere) | unlisted.get(name, nowhere)
-            if mask.any() and self.contract.unseen_policy(name) != "unknown":
-                yield name, UNSEEN, mask
+            if self.contract.unseen_policy(name) != "unknown":
+                masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
+                yield name, UNSEEN, np.any(masks, axis=0)
 
-    def _batch(self, typed: TypedBlock, good: np.ndarray, rows: np.ndarray) -> Cohort:
-        parts = typed.parts.where(good)
-        features = parts.features
-        if parts.group is not None:
+    def _batch(self, typed: TypedBlock, good: np.ndarray) -> Cohort:
+        rows = typed.rows if good.all() else typed.rows.take(good)
+        values = rows.values
+        if rows.group is not None:
             for scales in self._scales or ():
-                features = scales.applied(parts.group, features)
-        return Cohort(
-            values=features,
-            id=rows[good].astype(str).astype(object) if parts.id is None else parts.id,
-            group=parts.group,
-            label=parts.label,
-            time=parts.time,
-            coordinates=parts.coordinates,
-            subgroups=parts.subgroups,
-            display=parts.display,
-            raw=parts.features.only(self._normalised) if self._normalised else None,
-            rows=rows[good],
-            contract=self.contract,
-            source=self.source,
-            notes=self.notes,
-            refused=self.refused,
+                values = scales.applied(rows.group, values)
+        return replace(
+            rows, values=values, raw=rows.values.only(self._normalised) if self._normalised else None
         )
 
 
@@ -280,21 +280,21 @@ class _Tally:
     @property
     def stopped(self) -> bool:
         """Whether the table is refused as a whole."""
-        found = self.violations
-        return bool(found.whole or (found and self.contract.on_violation == "stop"))
+        violations = self.violations
+        return bool(violations.whole or (violations and self.contract.on_violation == "stop"))
 
-    def add(self, file: str, first_row: int, typed: TypedBlock, repeated: np.ndarray) -> np.ndarray:
+    def add(self, typed: TypedBlock, repeated: np.ndarray) -> np.ndarray:
         """Count one block in; returns its sound rows as a mask."""
-        refused = np.zeros(typed.n_rows, dtype=bool)
+        refused = np.zeros(typed.rows.n_rows, dtype=bool)
         for column, kind, mask in typed.faults:
             alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
             violations = self.left_out if alone else self.violations
-            violations.add(file, column, kind, first_row + np.flatnonzero(mask))
+            violations.add(typed.file, column, kind, typed.first_row + np.flatnonzero(mask))
             self._refuse(column, kind, mask & ~refused)
             refused |= mask
         self._refuse(self.contract.id or "", "repeated_id", repeated & ~refused)
         sound = ~(refused | repeated)
-        self.n_rows += typed.n_rows
+        self.n_rows += len(sound)
         self.n_kept += int(np.count_nonzero(sound))
         return sound
 

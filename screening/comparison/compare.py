@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -14,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.base import FORMAT_VERSION, Document, Estimate
+from screening.documents.base import FORMAT_VERSION, Estimate
 from screening.documents.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
 from screening.documents.notebook import Brief, InBrief, comparison_brief
-from screening.documents.validation import Platt, SearchFacts
+from screening.documents.validation import SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
-from screening.parallel import in_parallel, opened
+from screening.parallel import opened
 from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
@@ -29,12 +27,11 @@ from screening.statistics.intervals import percentiles
 from screening.statistics.operating_point import Rule
 from screening.statistics.paired import resampled_difference
 from screening.statistics.ranks import rank_entry
-from screening.statistics.threshold_search import DEFAULT_RULE, alike
-from screening.storage import finished
-from screening.storage.serialization import canonical, versions, written
+from screening.statistics.threshold_search import DEFAULT_RULE
+from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
-from screening.validation.held_out import Progress, Resources, held_out_by
+from screening.validation.held_out import Progress, Resources, held_out_by, progress_of_parts
 from screening.validation.task import ask, watchable
 from screening.validation.validation import (
     Outcome,
@@ -128,46 +125,15 @@ FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 """The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
 
 
-class FitFacts(Document):
-    """What choosing the setting and fitting the machines came to."""
-
-    search: SearchFacts
-    class_chances: Sequence[Platt]
-    sv_share: float | None
-    fit_seconds: float
-    score_seconds: float
-
-
-@dataclass(frozen=True)
-class Method:
-    """One recipe on one cohort: what is computed, and kept, as a whole."""
-
-    study: Study  # the rows and folds of the cohort, and the question as this recipe answers it
-    recipe: Recipe
-    several: bool  # whether the class it predicts is judged too
-
-    @cached_property
-    def key(self) -> str:
-        """Of everything that its held-out scores depend on."""
-        study = self.study
-        rows = hashlib.sha256(study.fold.tobytes() + study.sample.rows.tobytes()).hexdigest()
-        made_by = [study.search, study.seed, versions(), study.task.facts().to_dict()]
-        return digest_of_json(
-            [_digest(study.sample), rows, *made_by, self.recipe.text, self.recipe.parameters]
-        )[:24]
-
-    @property
-    def work(self) -> int:
-        """About how long it takes, in no unit: kernel machines grow with the square of the rows."""
-        return 1 + self.study.sample.n_rows**2 * (self.study.search or self.recipe.search.candidates) // 1000
-
-
 @dataclass(frozen=True)
 class Judged:
-    """A method on one cohort, at thresholds by the rule."""
+    """One recipe on one cohort, at thresholds by the rule; its machines are not kept."""
 
-    method: Method
-    fit: FitFacts
+    recipe: Recipe
+    study: Study  # the rows and folds of the cohort, and the question as this recipe answers it
+    search: SearchFacts
+    sv_share: float | None
+    seconds: tuple[float, float]  # of fitting a machine, and of scoring a thousand rows by it
     outcome: Outcome
 
 
@@ -217,9 +183,9 @@ def compare(
     independent : bool
         Every row is a patient of its own, whatever the tables look like.
     kept : Path, optional
-        Folder for finished methods: a comparison that was killed goes on from there.
+        Folder for finished folds: a comparison that was killed goes on from there.
     cluster : str, optional
-        Where other processes judge the methods: ``"local:N"``, or the address of a dask scheduler. Rows
+        Where other processes fit the folds: ``"local:N"``, or the address of a dask scheduler. Rows
         go there over TLS. The figures do not depend on it (docs/scale.md).
     progress : callable, optional
         Called with (work done, work in all).
@@ -257,7 +223,7 @@ def compare(
         laid, recipe=recipes[0], rule=rule, params={}, folds=folds, repeats=repeats, max_rows=max_rows,
         search=search, seed=seed, independent=independent, at_most=LARGEST_WHOLE,
     )  # fmt: skip
-    methods = {name: methods_of(plan(cohort), recipes) for name, cohort in cohorts.items()}
+    studies = {name: studies_of(plan(cohort), recipes) for name, cohort in cohorts.items()}
     settings = Settings(
         rule=rule,
         folds=folds,
@@ -272,9 +238,11 @@ def compare(
         recipes=[each.name for each in recipes],
     )
     with opened(cluster) as workers:
-        every = [method for mine in methods.values() for method in mine]
-        made = work_through(every, Resources(jobs, None, progress, workers, kept))
-    judged = {name: [at_thresholds(each, made[each.key]) for each in mine] for name, mine in methods.items()}
+        if workers is not None:
+            workers.check(secret=True)
+        resources = Resources(jobs, None, progress, workers, kept)
+        steps = progress_of_parts(resources, len(studies) * len(recipes))
+        judged = {name: list(judged_by(recipes, of, steps)) for name, of in studies.items()}
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = [cohort_entry(name, mine, asked, seed) for name, mine in judged.items()]
     first = FIRST_FIGURE.get(rule.name, "auroc")
@@ -291,90 +259,45 @@ def compare(
     return Comparison(document, pd.concat(scores, ignore_index=True))
 
 
-def methods_of(study: Study, recipes: Sequence[Recipe]) -> list[Method]:
-    """Every recipe on a cohort, all judged on the same watched classes.
-
-    The predicted class is judged too where every recipe tells all classes apart.
-    """
-    asked = [tells_apart(recipe, study.sample) for recipe in recipes]
-    studies = {}
-    for several in set(asked):
-        task = ask(study.sample, several)
-        own = watchable(task, task.target(labels_of(study.sample)), study.groups, study.folds)
-        studies[several] = replace(study, task=own)
+def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
+    """The study as each recipe answers its question, all of them by the same watched classes."""
+    tasks = [ask(study.sample, tells_apart(recipe, study.sample)) for recipe in recipes]
     return [
-        Method(studies[several], recipe, all(asked)) for several, recipe in zip(asked, recipes, strict=True)
+        replace(study, task=watchable(task, task.target(labels_of(study.sample)), study.groups, study.folds))
+        for task in tasks
     ]
 
 
-def held_out(key: str, study: Study, recipe: Recipe) -> tuple[str, dict[str, np.ndarray]]:
-    """Every row held out by a method, its setting chosen as `train` chooses it, and which method it was.
+def judged_by(
+    recipes: Sequence[Recipe], studies: Sequence[Study], steps: Iterator[Resources]
+) -> Iterator[Judged]:
+    """Hold a cohort's rows out by every recipe, as `train` does, and choose thresholds by the rule.
 
-    Raises RecipeError: no setting of the method can be used.
+    The predicted class is judged too where every recipe tells all classes apart. RecipeError where no setting
+    of a recipe can be used.
     """
-    found = held_out_by(study, recipe, resources=Resources(jobs=1))
-    fit_seconds, score_seconds = found.seconds
-    facts = FitFacts(
-        search=found.search, class_chances=found.class_chances, sv_share=found.sv_share,
-        fit_seconds=fit_seconds, score_seconds=score_seconds,
-    )  # fmt: skip
-    arrays = {"decisions": found.decisions, "facts": np.frombuffer(canonical(facts.to_dict()), np.uint8)}
-    copies = alike(found.encoded.x)
-    return key, arrays if copies is None else arrays | {"alike": copies}
-
-
-def work_through(methods: Sequence[Method], resources: Resources) -> dict[str, dict[str, np.ndarray]]:
-    """Every method's held-out decisions by its key: what is kept is read, the rest computed and kept."""
-    kept = resources.kept
-    if kept is not None:
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        finished.sweep_place(kept, {f"{each.key}.npz" for each in methods})
-    places = {} if kept is None else {each.key: kept / f"{each.key}.npz" for each in methods}
-    made = {key: arrays for key, place in places.items() if (arrays := finished.take(place))}
-    work = {each.key: each.work for each in methods}
-    progress = resources.progress or (lambda done, total: None)
-    progress(sum(work[key] for key in made), sum(work.values()))
-    waiting = [each for each in methods if each.key not in made]
-    studies = {id(each.study): each.study for each in waiting}
-    if resources.cluster is not None:
-        resources.cluster.check(secret=True)
-        studies = {key: study.to_travel() for key, study in studies.items()}
-    given = [(each.key, studies[id(each.study)], each.recipe) for each in waiting]
-    results = in_parallel(
-        held_out, given, jobs=resources.jobs, cluster=resources.cluster, shared=[*studies.values()],
-        ordered=False,
-    )  # fmt: skip
-    for key, arrays in results:
-        if places:
-            finished.keep(places[key], arrays)
-        made[key] = arrays
-        progress(sum(work[key] for key in made), sum(work.values()))
-    return made
-
-
-def at_thresholds(method: Method, made: Mapping[str, np.ndarray]) -> Judged:
-    """A method's thresholds by the rule, from what `work_through` made of it."""
-    study, fit = method.study, FitFacts.from_dict(json.loads(made["facts"].tobytes()), "a kept method")
-    validation = Validation.of_decisions(
-        made["decisions"].astype(float), study.task, study.target, study.groups, fit.class_chances,
-        fold=study.fold[0], n_settings=fit.search.n_candidates, alike=made.get("alike"),
-    )  # fmt: skip
-    if not method.several:
-        validation = replace(validation, predicted=None, target=None)
-    points = validation.operating_points([study.rule] * len(study.task.watched), study.seed)
-    return Judged(method, fit, Outcome(validation, points))
+    several, encoded = all(study.task.kind == "multi" for study in studies), None
+    for recipe, study in zip(recipes, studies, strict=True):
+        held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
+        encoded = encoded or held_out.encoded
+        validation = Validation.of(held_out, study)
+        if not several:
+            validation = replace(validation, predicted=None, target=None)
+        points = validation.operating_points([study.rule] * len(study.task.watched), study.seed)
+        outcome = Outcome(validation, points)
+        yield Judged(recipe, study, held_out.search, held_out.sv_share, held_out.seconds, outcome)
 
 
 def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -> CohortFacts:
     """Table, differences and curves of one cohort; the first method is the control."""
-    outcomes, study = [each.outcome for each in judged], judged[0].method.study
+    outcomes, study = [each.outcome for each in judged], judged[0].study
     draws = resampled(outcomes, asked, seed=seed)
     estimates = [measured(outcome, asked) for outcome in outcomes]
     control, watched = outcomes[0], outcomes[0].validation.watched
     n_units = independent_units(control.validation)
     entries = []
     for at, each in enumerate(judged):
-        recipe, fit, outcome, gaps = each.method.recipe, each.fit, each.outcome, None
+        search, outcome, gaps = each.search, each.outcome, None
         if at:
             gaps = {
                 figure: resampled_difference(
@@ -385,13 +308,13 @@ def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -
                 for figure, value in estimates[at].items()
                 if figure in estimates[0]
             } | differences(outcome, control)
-        passes = [setting.get("passes") for setting in fit.search.candidates]
+        passes = [setting.get("passes") for setting in search.candidates]
         entries.append(
             MethodFacts(
-                recipe=recipe.name,
-                title=recipe.title,
-                paper=recipe.paper,
-                machine=recipe.machine,
+                recipe=each.recipe.name,
+                title=each.recipe.title,
+                paper=each.recipe.paper,
+                machine=each.recipe.machine,
                 control=not at,
                 figures={
                     figure: _with_interval(float(value[0]), draws[at][figure], n_units)
@@ -400,12 +323,12 @@ def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -
                 | dict(outcome.figures),
                 differences=gaps,
                 curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
-                sv_share=fit.sv_share,
-                fit_seconds=fit.fit_seconds,
-                score_seconds=fit.score_seconds,
-                chosen=fit.search.chosen,
-                n_candidates=fit.search.n_candidates,
-                factor_declined=fit.search.chosen.get("passes") == 0 if 0 in passes else None,
+                sv_share=each.sv_share,
+                fit_seconds=each.seconds[0],
+                score_seconds=each.seconds[1],
+                chosen=search.chosen,
+                n_candidates=search.n_candidates,
+                factor_declined=search.chosen.get("passes") == 0 if 0 in passes else None,
             )
         )
     groups = control.validation.groups
@@ -460,11 +383,11 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
 
 def _scores(name: str, judged: Sequence[Judged]) -> Iterator[pd.DataFrame]:
     for each in judged:
-        outcome, study = each.outcome, each.method.study
+        outcome, study = each.outcome, each.study
         for m, watched in enumerate(study.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
-                "recipe": each.method.recipe.name,
+                "recipe": each.recipe.name,
                 "fold": outcome.validation.fold,
                 "id": study.sample.id,
                 "label": labels_of(study.sample),

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from screening.contract.keys import contract_toml, keys_of
+from screening.contract.keys import contract_toml
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
 from screening.spelling import did_you_mean, series_name
@@ -37,107 +37,88 @@ def _texts(value: object) -> object:
     return [str(item) if type(item) in (int, float) else item for item in items]
 
 
-def _name(value: object) -> object:
-    return None if value == "" else value
+def _lower_first(bounds: tuple[float, float]) -> tuple[float, float]:
+    if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
+        raise ValueError("write two finite numbers, the lower first")
+    return bounds
+
+
+def _categories(texts: list[str]) -> list[str]:
+    if not texts or len(set(texts)) != len(texts):
+        raise ValueError("`categories` must name at least one text, and none twice")
+    if any(text != text.strip() or not text for text in texts):
+        raise ValueError("`categories` must not hold empty texts or spaces at an end")
+    return texts
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]
-Name = Annotated[str | None, BeforeValidator(_name)]
+Name = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+Range = Annotated[tuple[float, float], AfterValidator(_lower_first)]
 OnUnseen = Literal["unknown", "refuse_row", "stop"]
 OnUnitChange = Literal["stop", "attention"]
+# Of keys that not every feature may have, the types that may.
+MEANT_FOR = {
+    **dict.fromkeys(("reference", "seen", "plausible", "normalise", "censored"), ("number",)),
+    "categories": ("ordinal", "category"),
+    "labels": ("category",),
+}
+MISSING_OF = {"category": "category", "no": "boolean"}
 
 
 class Feature(BaseModel):
-    """One feature column: its type, its ranges and what is done where it is missing.
+    """One feature column: its type, its ranges and what is done where it is missing."""
 
-    Attributes
-    ----------
-    type : {"number", "ordinal", "category", "boolean"}
-        How the cells are read; an ordinal feature is one of texts that have an order. A category of more
-        than 30 values, such as a code, is learned from by the beginnings that many of them share.
-    unit : str, optional
-        Unit of the values; shown, and tells which conversions a night can have gone through.
-    reference : (low, high), optional
-        Reference range of a laboratory or a clinic; a value outside is marked H or L, and none is refused.
-    seen : (low, high), optional
-        Range in past patients, as `screen init` finds it; shown where there is no reference range.
-    plausible : (low, high), optional
-        Values outside are violations.
-    categories : list of str, optional
-        Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
-        to train on; in one to score `on_unseen` decides.
-    labels : dict, optional
-        What the codes of a category mean, shown beside them; or the name of a CSV file beside the contract,
-        of two columns, code and words.
-    missing : {"impute", "indicator", "refuse", "category", "no"}
-        Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of
-        a boolean that is ticked or left blank, no.
-    missing_values : list of str
-        Texts that mean missing, such as "NA". An empty cell always does.
-    censored : {"refuse", "limit", "half"}
-        "<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90.
-    normalise : {"within_group", "within_group_robust"}, optional
-        Subtract the mean of the row's group and divide by its standard deviation; or the median, and divide
-        by 1.4826 times the median distance from it, which a lesion or an artefact hardly moves.
-    available : {"before", "after"}
-        Whether the value is known before the outcome; one that is not is left out of every model.
-    title : str, optional
-        Name of the column on the page; its own name with spaces where absent.
-    description : str, optional
-        What the column is, in words for the page.
-    on_unseen, on_unit_change : optional
-        As in `Contract`, for this feature alone.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["number", "ordinal", "category", "boolean"]
+    """How the cells are read; an ordinal feature is one of texts that have an order. A category of more than
+    30 values, such as a code, is learned from by the beginnings that many of them share."""
     unit: str | None = None
-    reference: tuple[float, float] | None = None
-    seen: tuple[float, float] | None = None
-    plausible: tuple[float, float] | None = None
-    categories: Annotated[list[str] | None, BeforeValidator(_texts)] = None
+    """Unit of the values; shown, and tells which conversions a night can have gone through."""
+    reference: Range | None = None
+    """Reference range of a laboratory or a clinic; a value outside is marked H or L, and none is refused."""
+    seen: Range | None = None
+    """Range in past patients, as `screen init` finds it; shown where there is no reference range."""
+    plausible: Range | None = None
+    """Values outside are violations."""
+    categories: Annotated[list[str], BeforeValidator(_texts), AfterValidator(_categories)] | None = None
+    """Known texts; for an ordinal feature their order. Where given, any other text is a violation in a table
+    to train on; in one to score `on_unseen` decides."""
     labels: dict[str, str] | None = None
+    """What the codes of a category mean, shown beside them; or the name of a CSV file beside the contract, of
+    two columns, code and words."""
     missing: Literal["impute", "indicator", "refuse", "category", "no"] = "impute"
+    """Median or most frequent value; the same and an extra 0/1 column; a violation; a level of its own; of a
+    boolean that is ticked or left blank, no."""
     missing_values: Texts = []
+    """Texts that mean missing, such as "NA". An empty cell always does."""
     censored: Literal["refuse", "limit", "half"] = "refuse"
+    """"<5" is refused, read as 5, or read as 2.5; ">90" is refused or read as 90."""
     normalise: Literal["within_group", "within_group_robust"] | None = None
+    """Subtract the mean of the row's group and divide by its standard deviation; or the median, and divide by
+    1.4826 times the median distance from it, which a lesion or an artefact hardly moves."""
     available: Literal["before", "after"] = "before"
+    """Whether the value is known before the outcome; one that is not is left out of every model."""
     on_unseen: OnUnseen | None = None
+    """As in `Contract`, for this feature alone."""
     on_unit_change: OnUnitChange | None = None
+    """As in `Contract`, for this feature alone."""
     title: str | None = None
+    """Name of the column on the page; its own name with spaces where absent."""
     description: str | None = None
+    """What the column is, in words for the page."""
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> Feature:
-        numeric = self.type == "number"
-        for key in ("reference", "seen", "plausible"):
-            bounds = getattr(self, key)
-            if bounds is None:
-                continue
-            if not numeric:
-                raise ValueError(f'`{key}` is for numbers only; remove it or set type = "number"')
-            if not all(map(math.isfinite, bounds)) or bounds[0] > bounds[1]:
-                raise ValueError(f"`{key}` must be two finite numbers, the lower first")
-        if self.categories is not None:
-            if self.type not in ("ordinal", "category"):
-                raise ValueError('`categories` is for types "ordinal" and "category"')
-            if not self.categories or len(set(self.categories)) != len(self.categories):
-                raise ValueError("`categories` must name at least one text, and none twice")
-            if any(text != text.strip() or not text for text in self.categories):
-                raise ValueError("`categories` must not hold empty texts or spaces at an end")
-        if self.labels is not None and self.type != "category":
-            raise ValueError('`labels` is for type "category"')
+        for key, types in MEANT_FOR.items():
+            if self.type not in types and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"`{key}` is for type {' and '.join(types)}; remove it, or set another type")
         if self.type == "ordinal" and self.categories is None:
             raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
-        if self.missing == "category" and self.type != "category":
-            raise ValueError('`missing = "category"` is for type "category"; use "indicator"')
-        if self.missing == "no" and self.type != "boolean":
-            raise ValueError('`missing = "no"` is for type "boolean"; use "impute" or "indicator"')
-        if self.normalise and not numeric:
-            raise ValueError('`normalise` is for type "number"')
-        if self.censored != "refuse" and not numeric:
-            raise ValueError('`censored` is for type "number"')
+        if self.missing in ("category", "no") and self.type != MISSING_OF[self.missing]:
+            raise ValueError(
+                f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}; use "indicator"'
+            )
         return self
 
     def shown(self, value: float | str | None) -> str:
@@ -170,10 +151,6 @@ def _day(value: Any) -> datetime.date | None:
         raise ValueError("write a day as YYYY-MM-DD") from None
 
 
-def _series(value: str | None) -> str | None:
-    return series_name(value) if value else None
-
-
 def _side(value: int) -> int:
     if value % 2 == 0:
         raise ValueError("the side of a cube around a voxel is odd, such as 3")
@@ -187,104 +164,71 @@ def _rising(bounds: tuple[int, int]) -> tuple[int, int]:
 
 
 class Contract(BaseModel):
-    """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each.
+    """Roles and features of a cohort; in TOML under `[cohort]`, and one `[features.NAME]` each."""
 
-    Attributes
-    ----------
-    title : str, optional
-        What stands at the head of every page.
-    intended_use : str, optional
-        For whom and for what the screen is meant; it stands below the title.
-    series : str, optional
-        Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis.
-    id : str, optional
-        Column that names a row; without one, rows are known by their numbers.
-    group : str, optional
-        Column whose rows are never split over folds, such as the patient.
-    group_stem : bool
-        Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient.
-    label : str, optional
-        Column of the outcome; read for training and evaluation only.
-    positive : list of str
-        Label texts to find, each a class of its own; "A+B" joins A and B into one.
-    negative : list of str
-        Rare label texts, or ones like another, that are meant as they stand and are not positive.
-    time : str, optional
-        Column of the row's date.
-    date_order : {"dmy", "mdy"}, optional
-        Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none.
-    subgroup : list of str
-        Columns whose values the figures are also given by.
-    coordinates : list of str
-        Columns of a voxel's place: x, y, z.
-    neighbourhood : int, optional
-        Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of every channel in
-        it become features, within the mask.
-    display : list of str
-        Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and name; the page
-        filters by the first. Read when a night is scored, never learned from unless listed under features.
-    drop : list of str
-        Columns that are not read.
-    on_violation : {"stop", "refuse_rows"}
-        Stop at any violation, or leave the offending rows out and count them.
-    prevalence : float, optional
-        Share of cases expected at scoring, where it is not that of the training table.
-    minutes_per_review : float, optional
-        Minutes that one review takes, for the workload on the page.
-    capacity : int, optional
-        Reviews that a night has room for; more flagged than that is said at the head of the page.
-    review_sample : int
-        Size of each night's random audit of flagged cases without a verdict (needs a ledger).
-    known_days : int
-        How long a confirmed case is known when it is flagged again.
-    verdicts_need : list of {"site", "initials"}
-        What a verdict must say of its reviewer; one without it is refused.
-    files_per_night : int, optional
-        Files that a night's table comes in, such as one a ward; not held against the table to train on.
-    rows_per_night : (fewest, most), optional
-        Rows that a night's table has, such as [60, 120]; not held against the table to train on.
-    review_by : date, optional
-        Day from which on every night asks for a review of the model; two years after training without it.
-    on_unseen : {"unknown", "refuse_row", "stop"}
-        A row to score whose category training never saw is scored as unknown, left out, or stops the run.
-    on_unit_change : {"stop", "attention"}
-        A column in other units than the model's stops the run, or is said on its page.
-    features : dict of Feature
-        In the order of the encoded columns. Empty: inferred from the table.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     format: Literal[1] = 1
     title: str | None = None
+    """What stands at the head of every page."""
     intended_use: str | None = None
-    series: Annotated[str | None, AfterValidator(_series)] = None
+    """For whom and for what the screen is meant; it stands below the title."""
+    series: Annotated[str | None, AfterValidator(lambda name: series_name(name) if name else None)] = None
+    """Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis."""
     id: Name = None
+    """Column that names a row; without one, rows are known by their numbers."""
     group: Name = None
+    """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
+    """Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient."""
     label: Name = None
+    """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
+    """Label texts to find, each a class of its own; "A+B" joins A and B into one."""
     negative: Texts = []
+    """Rare label texts, or ones like another, that are meant as they stand and are not positive."""
     time: Name = None
+    """Column of the row's date."""
     date_order: Literal["dmy", "mdy"] | None = None
+    """Whether day or month leads in dates such as 01/02/2024; those that begin with the year need none."""
     subgroup: Texts = []
+    """Columns whose values the figures are also given by."""
     coordinates: Texts = []
+    """Columns of a voxel's place: x, y, z."""
     neighbourhood: Annotated[int, AfterValidator(_side), Field(ge=3, le=15)] | None = None
+    """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of every channel in
+    it become features, within the mask."""
     display: Texts = []
+    """Columns shown beside a patient on the page and in flagged.csv, such as ward, bed and name; the page
+    filters by the first. Read when a night is scored, never learned from unless listed under features."""
     drop: Texts = []
+    """Columns that are not read."""
     on_violation: Literal["stop", "refuse_rows"] = "stop"
+    """Stop at any violation, or leave the offending rows out and count them."""
     on_unseen: OnUnseen = "unknown"
+    """A row to score whose category training never saw is scored as unknown, left out, or stops the run."""
     on_unit_change: OnUnitChange = "stop"
+    """A column in other units than the model's stops the run, or is said on its page."""
     prevalence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of cases expected at scoring, where it is not that of the training table."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Minutes that one review takes, for the workload on the page."""
     capacity: Annotated[int, Field(gt=0)] | None = None
+    """Reviews that a night has room for; more flagged than that is said at the head of the page."""
     review_sample: Annotated[int, Field(ge=0)] = 5
+    """Size of each night's random audit of flagged cases without a verdict (needs a ledger)."""
     known_days: Annotated[int, Field(ge=0)] = 30
+    """How long a confirmed case is known when it is flagged again."""
     verdicts_need: list[Literal["site", "initials"]] = []
+    """What a verdict must say of its reviewer; one without it is refused."""
     files_per_night: Annotated[int, Field(gt=0)] | None = None
+    """Files that a night's table comes in, such as one a ward; not held against the table to train on."""
     rows_per_night: Annotated[tuple[int, int], AfterValidator(_rising)] | None = None
+    """Rows that a night's table has, such as [60, 120]; not held against the table to train on."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
+    """Day from which on every night asks for a review of the model; two years after training without it."""
     features: dict[str, Feature] = {}
+    """In the order of the encoded columns. Empty: inferred from the table."""
 
     @model_validator(mode="after")
     def _roles_agree(self) -> Contract:
@@ -372,8 +316,7 @@ class Contract(BaseModel):
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """The contract as a TOML text that `load` reads back; `notes` become comments at its head."""
-        stated = self.model_dump(mode="json", exclude_defaults=True)
-        return contract_toml(stated, notes, keys_of(Contract), keys_of(Feature))
+        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes, Contract, Feature)
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are)."""

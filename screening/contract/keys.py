@@ -1,33 +1,32 @@
-"""What each key of a contract means, from the types and their docstrings; and a contract written as TOML."""
+"""The keys of a contract, as its types declare them; and a contract as a TOML text that explains each."""
 
 from __future__ import annotations
 
-import inspect
-import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tomlkit
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
-from tomlkit.items import Comment
 
 WIDTH = 98
 HEAD = (
     "What the cohort's table must look like. Review every line: roles, types, units, ranges.",
     "A key behind a # is not set; remove the # to set it.",
 )
-# What stands in a starter contract for a key that is not set; a number cannot be left blank.
-EXAMPLES = {
-    "number": "0.1",
-    "integer": "5",
-    "array": "[]",
-    "object": "{}",
-    "string": '""',
-    "boolean": "false",
+OF_FEATURES = "Each feature is a table [features.NAME] with its type, and what else is to be said of it:"
+# Of each type: its name in words, and what stands in a starter contract for a key that is not set.
+TYPES = {
+    "number": ("number", "0.1"),
+    "integer": ("whole number", "5"),
+    "array": ("list of texts", "[]"),
+    "object": ("table of texts", "{}"),
+    "string": ("text", '""'),
+    "boolean": ("`true` or `false`", "false"),
 }
+BOUNDS = {"exclusiveMinimum": "over", "minimum": "from", "exclusiveMaximum": "under"}
 DAY = "2030-01-31"
 
 
@@ -45,132 +44,67 @@ class Key:
 
 def keys_of(model: type[BaseModel]) -> list[Key]:
     """The keys of a table of the contract, in the order of the type; tables within it are none of them."""
-    schema, meanings = model.model_json_schema(), meanings_of(model)
+    schema = model.model_json_schema()
     return [
         Key(
-            name=name,
-            kind=_kind(part),
-            default=_toml(part.get("default")),
-            example=_example(part),
-            meaning=meanings.get(name, ""),
+            name,
+            *_type(declared),
+            meaning=" ".join(declared.get("description", "").split()),
             required=name in schema.get("required", ()),
         )
-        for name, part in schema["properties"].items()
+        for name, declared in schema["properties"].items()
         if name not in ("features", "format")
     ]
 
 
-def meanings_of(model: type[BaseModel]) -> dict[str, str]:
-    """What the `Attributes` of a type's docstring say of each; nothing where Python dropped docstrings."""
-    section = (inspect.getdoc(model) or "").partition("Attributes\n----------\n")[2]
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        if line.startswith(" "):
-            found |= {name: f"{found[name]} {line.strip()}".strip() for name in names}
-        elif line.strip():
-            names = re.split(r",\s*", line.partition(" : ")[0].strip())
-            found |= dict.fromkeys(names, "")
-    return found
-
-
-def _choices(part: JsonSchemaValue) -> JsonSchemaValue:
-    """The schema of a key that is set, where it may also be absent."""
-    options = [one for one in part.get("anyOf", [part]) if one.get("type") != "null"]
-    return options[0]
-
-
-def _kind(part: JsonSchemaValue) -> str:
-    part = _choices(part)
-    if part.get("format") == "date":
-        return f"day such as {DAY}"
-    if "enum" in part or "const" in part:
-        return " or ".join(f'`"{value}"`' for value in part.get("enum", [part.get("const")]))
-    if part.get("type") == "array":
-        numbers = part.get("prefixItems")
-        return f"{len(numbers)} numbers" if numbers else "list of texts"
-    bounds = [
-        f"{sign} {part[key]:g}"
-        for key, sign in (("exclusiveMinimum", "over"), ("minimum", "from"), ("exclusiveMaximum", "under"))
-        if key in part
-    ]
-    word = {
-        "string": "text",
-        "integer": "whole number",
-        "boolean": "`true` or `false`",
-        "object": "table of texts",
-    }
-    return " ".join([word.get(part.get("type", ""), "number"), *bounds])
-
-
-def _example(part: JsonSchemaValue) -> str:
-    part = _choices(part)
-    if "enum" in part or "const" in part:
-        return _toml(part.get("enum", [part.get("const")])[0])
-    if "prefixItems" in part:
-        return "[0, 1]"
-    if part.get("format") == "date":
-        return f'"{DAY}"'
-    return EXAMPLES[part.get("type", "string")]
-
-
-def _toml(value: object) -> str:
-    return "" if value is None else tomlkit.item(value).as_string()
+def _type(declared: JsonSchemaValue) -> tuple[str, str, str]:
+    """The type of a key that is set, in words; its default and an example."""
+    default = _toml(declared["default"]) if declared.get("default") is not None else ""
+    options = [one for one in declared.get("anyOf", [declared]) if one.get("type") != "null"]
+    chosen: JsonSchemaValue = options[0]
+    if chosen.get("format") == "date":
+        return f"day such as {DAY}", default, f'"{DAY}"'
+    if values := chosen.get("enum"):
+        return " or ".join(f"`{_toml(value)}`" for value in values), default, _toml(values[0])
+    if numbers := chosen.get("prefixItems"):
+        return f"{len(numbers)} numbers", default, "[0, 1]"
+    kind, example = TYPES[chosen["type"]]
+    bounds = [f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen]
+    return " ".join([kind, *bounds]), default, example
 
 
 def contract_toml(
-    content: Mapping[str, Any], notes: Sequence[str], roles: Sequence[Key], features: Sequence[Key]
+    stated: Mapping[str, Any], notes: Sequence[str], roles: type[BaseModel], feature: type[BaseModel]
 ) -> str:
-    """Return TOML text of a flat contract (roles at the top level, `features` a table of tables).
+    """TOML text of a contract: roles at the top level of `stated`, `features` a table of tables.
 
-    `roles` and `features` are the keys there can be: each is explained, and named where it is not set.
+    Each key of the types `roles` and `feature` is explained; one of a role that is not set is named.
     """
-    text = tomlkit.document()
-    for note in (*HEAD, *notes):
-        text.add(tomlkit.comment(_one_line(note)))
-    text.add(tomlkit.nl())
-    text.add("format", 1)
-    text.add(tomlkit.nl())
-    text.add("cohort", _roles(content, roles, features))
-    of_features = tomlkit.table(is_super_table=True)
-    stated = content.get("features", {})
-    for name, feature in stated.items():
-        said = tomlkit.table()
-        said.update({key: value for key, value in feature.items() if value is not None})
-        of_features.add(name, said.add(tomlkit.nl()))
-    text.add("features", of_features)
-    return text.as_string().rstrip("\n") + "\n"
+    lines = [*(f"# {_one_line(note)}" for note in (*HEAD, *notes)), "", "format = 1", "", "[cohort]"]
+    for key in keys_of(roles):
+        set_ = key.name in stated
+        lines += _comments(key.meaning)
+        lines += [f"{key.name} = {_toml(stated[key.name])}" if set_ else f"# {key.name} = {key.example}", ""]
+    lines.append(f"# {OF_FEATURES}")
+    for key in keys_of(feature):
+        lines += _comments(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "  ", "    ")
+    for name, values in stated.get("features", {}).items():
+        lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
 
 
-def _roles(
-    content: Mapping[str, object], roles: Sequence[Key], features: Sequence[Key]
-) -> tomlkit.items.Table:
-    """The table of roles, and after it what the keys of a feature mean."""
-    cohort = tomlkit.table()
-    for key in roles:
-        for line in _comments(key.meaning):
-            cohort.add(line)
-        value = content.get(key.name)
-        if value is None:
-            cohort.add(tomlkit.comment(f"{key.name} = {key.example}"))
-        else:
-            cohort.add(key.name, value)
-        cohort.add(tomlkit.nl())
-    cohort.add(
-        tomlkit.comment(
-            "Each feature is a table [features.NAME] with its type, and what else is to be said of it:"
-        )
-    )
-    for key in features:
-        said = f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}"
-        for line in _comments(said, "  ", "    "):
-            cohort.add(line)
-    return cohort.add(tomlkit.nl())
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        within = tomlkit.inline_table()
+        within.update(value)
+        return within.as_string()
+    return tomlkit.item(value).as_string()
 
 
-def _comments(text: str, first: str = "", later: str = "") -> list[Comment]:
+def _comments(text: str, first: str = "", later: str = "") -> Iterator[str]:
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
-    return [tomlkit.comment(line) for line in lines]
+    return (f"# {line}" for line in lines)
 
 
 def _one_line(note: str) -> str:

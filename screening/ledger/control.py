@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,18 +23,13 @@ from screening.documents.run import ScoreCounts
 from screening.statistics.control import BASELINE, limits
 from screening.statistics.shift import shift
 
-Counted = tuple[int, int]
-"""How many, of how many."""
-
-Bounds = tuple[float | None, float | None]
-
 
 @dataclass(frozen=True)
 class _Share:
     """What a chart counts on a night, and how that is said."""
 
     words: str
-    count: Callable[[NightRun], Counted]
+    count: Callable[[NightRun], tuple[int, int]]
     remedy: str
 
 
@@ -76,8 +71,16 @@ def control_charts(
     """
     rechosen, promoted = ({each.model_after[:12] for each in some} for some in (changes, promotions))
     parts = list(_phases(used, rechosen, promoted))
-    charts = (_chart(measure, share, parts) for measure, share in SHARES.items())
-    return [chart for chart in charts if any(point.of for phase in chart.phases for point in phase.points)]
+    charts = []
+    for measure, share in SHARES.items():
+        phases = [
+            _phase(began, [run.night for run in mine], [*map(share.count, mine)]) for began, mine in parts
+        ]
+        points = [point for phase in phases for point in phase.points]
+        if any(point.of for point in points):
+            signals = [_reason(measure, share, point) for point in points if point.outside]
+            charts.append(ControlChart(measure=measure, phases=phases, signals=signals))
+    return charts
 
 
 def _phases(
@@ -86,33 +89,29 @@ def _phases(
     """Nights under one model and threshold, with what was new on the first of them."""
     starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one.model != two.model]
     for start, stop in pairwise([0, *starts, len(used)] if used else []):
-        first, before = used[start], used[start - 1] if start else None
-        yield _novelty(before, first, rechosen, promoted), used[start:stop]
+        first, before = used[start], used[max(start - 1, 0)]
+        if not start:
+            began = "first night"
+        elif first.model in promoted:
+            began = "model promoted" + (", another method" if first.recipe != before.recipe else "")
+        elif first.recipe != before.recipe:
+            began = "method changed"
+        else:
+            began = "threshold changed" if first.model in rechosen else "model or threshold changed"
+        yield began, used[start:stop]
 
 
-def _novelty(before: NightRun | None, first: NightRun, rechosen: set[str], promoted: set[str]) -> str:
-    if before is None:
-        return "first night"
-    if first.model in promoted:
-        return "model promoted" + (", another method" if first.recipe != before.recipe else "")
-    if first.recipe != before.recipe:
-        return "method changed"
-    return "threshold changed" if first.model in rechosen else "model or threshold changed"
-
-
-def _chart(measure: Measure, share: _Share, parts: Sequence[tuple[str, Sequence[NightRun]]]) -> ControlChart:
-    phases = [_phase(began, [run.night for run in mine], [*map(share.count, mine)]) for began, mine in parts]
-    signals = [_reason(measure, share, each) for phase in phases for each in phase.points if each.outside]
-    return ControlChart(measure=measure, phases=phases, signals=signals)
-
-
-def _phase(began: str, nights: Sequence[str], counted: Sequence[Counted]) -> Phase:
+def _phase(began: str, nights: Sequence[str], counted: Sequence[tuple[int, int]]) -> Phase:
     counts, sizes = np.array(counted, dtype=float).reshape(-1, 2).T
     early = np.flatnonzero(sizes)[:BASELINE]
     usual = limits(counts[early], sizes[early])
-    bounds: Iterable[Bounds] = [(None, None)] * len(nights)
+    lows: list[float | None] = [None] * len(nights)
+    highs = lows
     if usual is not None:
-        bounds = zip(*(ends.tolist() for ends in usual.at(np.maximum(sizes, 1))), strict=True)
+        lows, highs = (
+            [float(end) if size else None for end, size in zip(ends, sizes, strict=True)]
+            for ends in usual.at(np.maximum(sizes, 1))
+        )
     return Phase(
         began=began,
         baseline=len(early),
@@ -120,14 +119,12 @@ def _phase(began: str, nights: Sequence[str], counted: Sequence[Counted]) -> Pha
         centre=usual.centre if usual else None,
         spread=usual.spread if usual else None,
         points=[
-            _point(night, *each, ends) for night, each, ends in zip(nights, counted, bounds, strict=True)
+            ControlPoint(
+                night=night, count=count, of=of, share=count / of if of else None, low=low, high=high
+            )
+            for night, (count, of), low, high in zip(nights, counted, lows, highs, strict=True)
         ],
     )
-
-
-def _point(night: str, count: int, of: int, ends: Bounds) -> ControlPoint:
-    share, (low, high) = (count / of, ends) if of else (None, (None, None))
-    return ControlPoint(night=night, count=count, of=of, share=share, low=low, high=high)
 
 
 def _reason(measure: Measure, share: _Share, point: ControlPoint) -> Reason:
@@ -161,24 +158,20 @@ def drift_over(nights: Sequence[ScoreCounts | None]) -> DriftOver | None:
     latest: dict[int, int] = {}
     for night in kept:
         latest.update(zip(night.who, night.cell, strict=True))
-    known = kept[-1].known
+    known, patients = kept[-1].known, len(latest)
     found = shift(known, np.bincount(list(latest.values()), minlength=len(known)))
-    if found is None or len(latest) < FEWEST:
-        return DriftOver(nights=len(kept), patients=len(latest), distance=None, p=None, reason=None)
-    alarm = found.p <= ALARM and found.distance >= SMALLEST
-    reason = _drift_reason(len(kept), len(latest), found.distance, found.p, found.higher) if alarm else None
-    return DriftOver(
-        nights=len(kept), patients=len(latest), distance=found.distance, p=found.p, reason=reason
-    )
-
-
-def _drift_reason(nights: int, patients: int, distance: float, p: float, higher: bool) -> Reason:
-    return Reason(
-        "drift_over_nights",
-        f"The {patients} patients of the last {nights} night{'s' * (nights != 1)}, each counted once, score "
-        f"{'higher' if higher else 'lower'} on the whole than those of training did when they were held out "
-        f"(largest difference of shares {distance:.2f}): the patients or the measurements have changed.",
-        figure=p,
-        threshold=ALARM,
-        remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
-    )
+    if found is None or patients < FEWEST:
+        return DriftOver(nights=len(kept), patients=patients, distance=None, p=None, reason=None)
+    reason = None
+    if found.p <= ALARM and found.distance >= SMALLEST:
+        reason = Reason(
+            "drift_over_nights",
+            f"The {patients} patients of the last {len(kept)} night{'s' * (len(kept) > 1)}, each counted "
+            f"once, score {'higher' if found.higher else 'lower'} on the whole than those of training did "
+            f"when they were held out (largest difference of shares {found.distance:.2f}): the patients or "
+            "the measurements have changed.",
+            figure=found.p,
+            threshold=ALARM,
+            remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
+        )
+    return DriftOver(nights=len(kept), patients=patients, distance=found.distance, p=found.p, reason=reason)

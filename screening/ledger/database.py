@@ -43,57 +43,57 @@ class Unchained(ModelError):
 
 
 TABLES = sa.MetaData()
+PROJECTED = sa.MetaData()
+"""Tables that the trail makes; each row has the entry that it comes from."""
 
-SETTINGS = sa.Table(
-    "screening_ledger",
-    TABLES,
-    sa.Column("name", sa.String(20), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
-)
+
+def _number(name: str, *, key: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, primary_key=key, autoincrement=False, nullable=False)
+
+
+def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
+    return [sa.Column(name, sa.Text, nullable=nullable) for name in names]
+
+
+def _flag(name: str) -> sa.Column[bool]:
+    return sa.Column(name, sa.Boolean, nullable=False)
+
+
+SETTINGS = sa.Table("screening_ledger", TABLES, *_texts("name", "value"), sa.PrimaryKeyConstraint("name"))
 
 TRAIL = sa.Table(
     "trail",
     TABLES,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("recorded", sa.String(32), nullable=False),
-    sa.Column("kind", sa.String(20), nullable=False),
-    sa.Column("previous", sa.String(64), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    _number("number", key=True),
+    *_texts("recorded", "kind", "previous", "digest"),
+    sa.UniqueConstraint("digest"),
     sa.Index("trail_by_kind", "kind", "number"),
 )
 
 PARTS = sa.Table(
     "parts",
     TABLES,
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("what", sa.String(20), nullable=False),
-    # JSON that names no patient, and never changes.
-    sa.Column("facts", sa.Text, nullable=False),
-    # A JSON list of texts, and a random salt of each, one behind the other.
-    sa.Column("names", sa.Text, nullable=False),
+    _number("entry", key=True),
+    _number("part", key=True),
+    # `facts` is JSON that names no patient, and never changes; `names` a JSON list of texts, and `salts` a
+    # random salt of each, one behind the other. `gone`: of names that became stand-ins the digest of each as
+    # it was, by its place in the list.
+    *_texts("what", "facts", "names"),
     sa.Column("salts", sa.LargeBinary, nullable=False),
-    # Of names that became stand-ins: the digest of each as it was, by its place in the list.
-    sa.Column("gone", sa.Text, nullable=False),
+    *_texts("gone"),
 )
-
-PROJECTED = sa.MetaData()
-"""Tables that the trail makes; each row has the entry that it comes from."""
 
 RUNS = sa.Table(
     "runs",
     PROJECTED,
-    # Of two runs of a night the later entry is in force.
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.String(64), nullable=False),
-    sa.Column("revision", sa.Integer, nullable=False),
-    sa.Column("series", sa.String(64), nullable=False),
-    sa.Column("night", sa.String(10), nullable=False),
-    sa.Column("model", sa.String(64), nullable=False),
-    # Scored beside the champion and shown to nobody: never in force.
-    sa.Column("shadow", sa.Boolean, nullable=False),
+    # Of two runs of a night the later entry is in force; one in shadow, shown to nobody, never is.
+    _number("entry", key=True),
+    *_texts("key"),
+    _number("revision"),
+    *_texts("series", "night", "model"),
+    _flag("shadow"),
     # SHA-256 over the digests of the table's files: the same bytes on another night are found by it.
-    sa.Column("source", sa.String(64), nullable=True),
+    *_texts("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),
     sa.Index("runs_by_source", "source"),
@@ -102,36 +102,27 @@ RUNS = sa.Table(
 CASES = sa.Table(
     "cases",
     PROJECTED,
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
+    _number("entry", key=True),
     sa.Column("case_id", sa.Text, primary_key=True),
     # Null: not flagged, but drawn at random for review.
-    sa.Column("state", sa.String(10), nullable=True),
-    sa.Column("nights", sa.Integer, nullable=False),
+    *_texts("state", nullable=True),
+    _number("nights"),
     # Flagged, without a verdict and in the night's random audit.
-    sa.Column("drawn", sa.Boolean, nullable=False),
-    # The last verdict on an earlier night, as the page shows it.
-    sa.Column("judged", sa.String(10), nullable=True),
-    sa.Column("verdict", sa.String(10), nullable=True),
+    _flag("drawn"),
+    # Night and word of the last verdict on an earlier night, as the page shows it.
+    *_texts("judged", "verdict", nullable=True),
 )
 
 REVIEWS = sa.Table(
     "verdicts",
     PROJECTED,
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.String(64), nullable=False),
-    sa.Column("case_id", sa.Text, nullable=False),
-    sa.Column("series", sa.String(64), nullable=False),
-    sa.Column("night", sa.String(10), nullable=False),
-    sa.Column("flagged", sa.Boolean, nullable=False),
-    sa.Column("verdict", sa.String(10), nullable=False),
-    # When it was given, and which of those who spoke on this case of this run gave it, from 1.
-    sa.Column("given", sa.String(32), nullable=False),
-    sa.Column("reviewer", sa.Integer, nullable=False),
-    sa.Column("site", sa.Text, nullable=False),
-    sa.Column("initials", sa.Text, nullable=False),
-    sa.Column("login", sa.Text, nullable=False),
-    sa.Column("token", sa.Text, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
+    _number("entry", key=True),
+    *_texts("key", "case_id", "series", "night"),
+    _flag("flagged"),
+    # `given`: when; `reviewer`: which of those who spoke on this case of this run, from 1.
+    *_texts("verdict", "given"),
+    _number("reviewer"),
+    *_texts("site", "initials", "login", "token", "note"),
     # Its cases too: of one patient's verdicts only these are read, however many years there are.
     sa.Index("verdicts_by_case", "series", "case_id"),
     sa.Index("verdicts_by_run", "key", "case_id"),
@@ -141,39 +132,31 @@ CHAMPIONS = sa.Table(
     "champions",
     PROJECTED,
     # The last entry of a series says which model's nights are in force.
-    sa.Column("series", sa.String(64), primary_key=True),
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("model", sa.String(64), nullable=False),
+    sa.Column("series", sa.Text, primary_key=True),
+    _number("entry", key=True),
+    *_texts("model"),
 )
 
 MARKS = sa.Table(
     "marks",
     PROJECTED,
     # What was entered about a series, or a night of it, besides runs and verdicts.
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.String(20), nullable=False),
-    sa.Column("series", sa.String(64), nullable=False),
-    sa.Column("night", sa.String(10), nullable=True),
+    _number("entry", key=True),
+    *_texts("kind", "series"),
+    *_texts("night", nullable=True),
     sa.Index("marks_by_series", "series", "kind", "night"),
 )
-
 
 ARTEFACTS = sa.Table(
     "artefacts",
     PROJECTED,
     # Of several entries on a place the last holds.
-    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("what", sa.String(10), nullable=False),
-    sa.Column("place", sa.Text, nullable=False),
-    # Null: nothing lies there any more.
-    sa.Column("sha256", sa.String(64), nullable=True),
-    sa.Column("key", sa.String(64), nullable=True),
-    sa.Column("series", sa.String(64), nullable=True),
-    sa.Column("night", sa.String(10), nullable=True),
-    sa.Column("patient", sa.Text, nullable=True),
-    # Of a de-identified copy, by which site's key its pseudonyms were made.
-    sa.Column("keyed", sa.String(12), nullable=True),
+    _number("entry", key=True),
+    _number("part", key=True),
+    *_texts("what", "place"),
+    # `sha256`: null where nothing lies there any more; `patient`: of a page of one case; `keyed`: of a
+    # de-identified copy, by which site's key its pseudonyms were made.
+    *_texts("sha256", "key", "series", "night", "patient", "keyed", nullable=True),
     sa.Index("artefacts_by_place", "place"),
 )
 

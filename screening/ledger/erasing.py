@@ -13,10 +13,11 @@ import hashlib
 import json
 import re
 import secrets
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate, groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -62,7 +63,7 @@ class Whom:
     def in_words(self, words: Sequence[str]) -> list[str]:
         """Words of which those that name the patient are gone."""
         left, text = list(words), "".join(words)
-        starts = [0, *_sums(map(len, words))]
+        starts = [0, *accumulate(map(len, words))]
         for match in re.finditer(rf"(?<!\w){re.escape(str(self.name))}(?!\w)", text):
             mine = [
                 n for n, at in enumerate(starts[:-1]) if at < match.end() and starts[n + 1] > match.start()
@@ -72,105 +73,41 @@ class Whom:
         return left
 
 
-def _sums(lengths: Iterator[int]) -> Iterator[int]:
-    total = 0
-    for length in lengths:
-        total += length
-        yield total
-
-
 _lot = cache(kept_lot)
 
 
-@dataclass
-class Erased:
-    """What was taken out of the ledger, or would be."""
-
-    # nights, cases, verdicts: runs in which something was, their cases, and verdicts with their notes.
-    nights: int = 0
-    cases: int = 0
-    verdicts: int = 0
-    mentions: int = 0  # Texts on others in which the id stood as a word.
-
-
-@dataclass
-class _Taking:
-    """What becomes of the parts of the trail, as they are looked at in order."""
-
-    whom: Whom
-    erased: Erased = field(default_factory=Erased)
-    # By series and name, so that a case of several nights is one case still.
-    stand_ins: defaultdict[tuple[str, str], str] = field(
-        default_factory=lambda: defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
-    )
-    # Of the entry that is looked at: whether its one case is erased, and whether it was counted.
-    entry: int = 0
-    is_mine: bool = False
-    counted: bool = False
-
-    def of(self, entry: int, part: Part, facts: Mapping[str, Any]) -> Sequence[str]:
-        """The names of a part as they are to stand."""
-        if entry != self.entry:
-            self.entry, self.is_mine, self.counted = entry, False, False
-        if part.what in IDS:
-            names = self._patients(part, facts)
-        elif part.what == PLACE and not self.is_mine:
-            names = [*part.names] if self.whom.name is None else self.whom.in_words(part.names)
-        elif self.whom.name is None or (self.is_mine and part.what != ENTERED):
-            names = [""] * len(part.names)
-        else:
-            names = self.whom.in_words(part.names)
-            self.erased.mentions += names != part.names
-        return names
-
-    def _patients(self, part: Part, facts: Mapping[str, Any]) -> list[str]:
-        series, whom = str(facts.get("series")), self.whom.name
-        if whom is not None and part.what == "lots":
-            whom = str(_lot(whom, facts["model"]))
-        names = [
-            self.stand_ins[series, name] if not name.startswith(STAND_IN) and whom in (None, name) else name
-            for name in part.names
-        ]
-        n_gone = sum(one != other for one, other in zip(names, part.names, strict=True))
-        if part.what in ("case", "patient"):
-            self.is_mine = bool(n_gone)
-            self.erased.verdicts += n_gone if part.what == "case" else 0
-        elif n_gone:
-            self.erased.cases += n_gone if part.what == "cases" else 0
-            self.erased.nights += not self.counted
-            self.counted = True
-        return names
-
-
-def erase(ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False) -> Erased:
+def erase(ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
     `action`: one of "forget", "purge".
     `reason`: why; no patient in it.
     `dry_run`: only say what would go.
+    Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and `mentions`:
+    texts on others in which the id stood as a word.
     """
+    counts = Counter({"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0})
     if dry_run:
         with ledger.reading() as connection:
-            taking = _Taking(whom)
-            for _ in _changes(connection, taking):
-                pass
-            return taking.erased
+            deque(_changes(connection, whom, counts), 0)
+        return dict(counts)
     with ledger.writing() as connection:
         if connection.dialect.name == "sqlite":
             # Or what was deleted would stand in the file until its place is needed again.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        taking = _Taking(whom)
         erased = []
-        for entry, place, part, names in _changes(connection, taking):
+        for entry, place, part, names in _changes(connection, whom, counts):
             places = _replace(connection, entry, place, part, names)
             erased.append((entry, place, places, digest_of_stand_ins(names, places)))
         if erased:
             facts = (Forgotten if action == "forget" else Purged)(erased=erased)
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            _project_again(connection, sorted({entry for entry, *_ in erased}))
+            for some in trail.portions(sorted({entry for entry, *_ in erased})):
+                for table in PROJECTED.tables.values():
+                    connection.execute(table.delete().where(table.c.entry.in_(some)))
+                project(connection, trail.entries(connection, TRAIL.c.number.in_(some)))
     # Whatever earlier writers, or one that was killed here, left on free pages.
     ledger.compact()
-    return taking.erased
+    return dict(counts)
 
 
 def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
@@ -192,16 +129,13 @@ def _replace(
     return places
 
 
-def _project_again(connection: sa.Connection, entries: Sequence[int]) -> None:
-    for some in trail.portions(entries):
-        for table in PROJECTED.tables.values():
-            connection.execute(table.delete().where(table.c.entry.in_(some)))
-        project(connection, trail.entries(connection, TRAIL.c.number.in_(some)))
-
-
-def _changes(connection: sa.Connection, taking: _Taking) -> Iterator[tuple[int, int, Part, Sequence[str]]]:
+def _changes(
+    connection: sa.Connection, whom: Whom, counts: Counter[str]
+) -> Iterator[tuple[int, int, Part, Sequence[str]]]:
     """Entry, place and names of the parts in which something goes, and what is to stand there."""
-    whom, first = taking.whom, PARTS.alias()
+    # By series and name, so that a case of several nights is one case still.
+    stand_ins: dict[tuple[str, str], str] = defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
+    first = PARTS.alias()
     chosen = (
         sa.select(PARTS, first.c.facts.label("stated"))
         .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
@@ -209,18 +143,41 @@ def _changes(connection: sa.Connection, taking: _Taking) -> Iterator[tuple[int, 
     )
     # What still lies somewhere must be found by the next attempt.
     kept = {one.entry for one in register.standing(connection) if one.what == "case"}
-    for row in trail.paged(connection, chosen):
-        if row.entry in kept:
-            continue
-        # What cannot speak of the patient is left unread: years of nights are much to read.
-        if row.entry != taking.entry and not whom.may_be_in(row):
-            continue
-        facts, part = json.loads(row.stated), trail.part_in(row)
-        if not whom.of_night(facts.get("night"), facts.get("series")):
-            continue
-        names = taking.of(row.entry, part, facts)
-        if list(names) != list(part.names):
-            yield row.entry, row.part, part, names
+    for entry, rows in groupby(trail.paged(connection, chosen), key=lambda row: row.entry):
+        # Whether the entry is about one case, which goes; and whether the entry was counted.
+        is_mine = is_counted = False
+        for row in rows if entry not in kept else ():
+            # What cannot speak of the patient is left unread: years of nights are much to read.
+            if not is_mine and not whom.may_be_in(row):
+                continue
+            facts, part = json.loads(row.stated), trail.part_in(row)
+            if not whom.of_night(facts.get("night"), facts.get("series")):
+                break
+            before, what = list(part.names), part.what
+            if what in IDS:
+                series = str(facts.get("series"))
+                named = str(_lot(whom.name, facts["model"])) if whom.name and what == "lots" else whom.name
+                names = [
+                    stand_ins[series, name]
+                    if named in (None, name) and not name.startswith(STAND_IN)
+                    else name
+                    for name in before
+                ]
+                n_gone = sum(one != other for one, other in zip(names, before, strict=True))
+                if what in ("case", "patient"):
+                    is_mine = bool(n_gone)
+                    counts["verdicts"] += n_gone if what == "case" else 0
+                elif n_gone:
+                    counts["cases"] += n_gone if what == "cases" else 0
+                    counts["nights"] += not is_counted
+                    is_counted = True
+            elif (whom.name is None and what != PLACE) or (is_mine and what != ENTERED):
+                names = [""] * len(before)
+            else:
+                names = before if whom.name is None else whom.in_words(before)
+                counts["mentions"] += names != before and what != PLACE
+            if names != before:
+                yield entry, row.part, part, names
 
 
 def before_age(age: str, today: datetime.date) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,11 +20,10 @@ from screening.documents.history import (
     Trail,
     Workload,
 )
-from screening.documents.run import ScoreCounts
 from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
-from screening.ledger.database import CASES, PARTS, REVIEWS, RUNS, TRAIL, WAITING, Ledger
-from screening.ledger.kinds import NightFacts, nights_in
+from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledger
+from screening.ledger.kinds import NightFacts, nights_at
 from screening.ledger.model_registry import find_series
 from screening.ledger.review_stats import (
     Flagged,
@@ -40,9 +39,11 @@ from screening.ledger.review_stats import (
     to_date,
     unflagged_sample,
 )
-from screening.ledger.trail import Part, facts_of, portions
+from screening.ledger.trail import facts_of, portions
 from screening.ledger.verdicts import Judgement, in_order
 from screening.spelling import shown_series
+
+Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
 
 
 def history(
@@ -64,7 +65,17 @@ def history(
         chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
-        verdicts = in_order(connection, one)
+        last = {(run.series, run.night): run.entry for run in runs}
+        recent = defaultdict(list)
+        for (name, _), entry in last.items():
+            recent[name].append(entry)
+        facts = nights_at(
+            connection,
+            [run.entry for run in runs],
+            [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]],
+        )
+        in_force = set(last.values())
+        verdicts, flagged = list(in_order(connection, one)), _flagged(connection, one, sorted(in_force))
         changes = _changes(connection, one, "threshold", ThresholdChange)
         promotions = _changes(connection, one, "promote", Promotion)
         retrainings = _changes(connection, one, "retrain", Retraining)
@@ -72,28 +83,15 @@ def history(
         # By the entries that erased: to look for what is gone all parts would have to be read.
         claimed = verifying.claims(connection).values()
         erased = sum(len(places) for some in claimed for places, _ in some)
-        in_force = set({(run.series, run.night): run.entry for run in runs}.values())
-        flagged = _flagged(connection, one, sorted(in_force))
-        lots = _lots(connection, [run for run in runs if run.entry in in_force])
-        stated = trail.stated(connection, [run.entry for run in runs])
-    by_run, by_series = defaultdict(list), defaultdict(list)
-    for verdict in verdicts:
-        by_run[verdict.key].append(verdict)
+    by_run, by_series, of_series = defaultdict(list), defaultdict(list), defaultdict(list)
     of_key = {run.key: shown_series(run.series) for run in runs}
     for verdict in verdicts:
+        by_run[verdict.key].append(verdict)
         by_series[of_key.get(verdict.key)].append(verdict)
-    nights = [
-        _night(
-            run,
-            nights_in(stated[run.entry], lots.get(run.entry)),
-            by_run[run.key],
-            run.entry in in_force,
-            flagged[run.entry],
-        )
-        for run in runs
-    ]
-    of_series = defaultdict(list)
-    for night in nights:
+    nights = []
+    for run in runs:
+        night = _night(run, facts[run.entry], by_run[run.key], run.entry in in_force, flagged[run.entry])
+        nights.append(night)
         of_series[night.run.series].append(night)
     document = HistoryDocument(
         runs=[night.run for night in nights],
@@ -109,9 +107,6 @@ def history(
     return document.to_dict()
 
 
-Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
-
-
 @dataclass(frozen=True)
 class _Night:
     """A run: what is told of it, and what is not since it speaks of patients."""
@@ -119,13 +114,12 @@ class _Night:
     run: NightRun
     flagged: Flagged
     unflagged: Sample
-    drift: ScoreCounts | None
     facts: NightFacts
 
 
 def _flagged(
     connection: sa.Connection, series: str | None, entries: Sequence[int]
-) -> Mapping[int, list[sa.Row[Any]]]:
+) -> dict[int, list[sa.Row[Any]]]:
     """The flagged cases of these runs that are in the random audit or were ever judged in the series."""
     reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.flagged)
     if series is not None:
@@ -152,20 +146,6 @@ def _changes(
             named = {"series": shown_series(whose)} if whose else {}
             changes.append(declared.from_dict(stated | named, "the ledger's trail"))
     return changes
-
-
-def _lots(connection: sa.Connection, runs: Sequence[sa.Row[Any]]) -> dict[int, Part]:
-    """Hashes and cells of the patients of each series' recent nights: drift over nights reads no others."""
-    of_series = defaultdict(list)
-    for run in runs:
-        of_series[run.series].append(run.entry)
-    recent = [entry for entries in of_series.values() for entry in entries[-RECENT_NIGHTS:]]
-    chosen = sa.select(PARTS).where(PARTS.c.part == 1, PARTS.c.what == "lots")
-    return {
-        row.entry: trail.part_in(row)
-        for some in portions(recent)
-        for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
-    }
 
 
 def _night(
@@ -204,12 +184,11 @@ def _night(
         attention=facts.attention,
     )
     states = {case.case_id: case.state for case in flagged}
-    audit_names = [case.case_id for case in flagged if case.drawn]
+    audit = [case.case_id for case in flagged if case.drawn]
     return _Night(
         night,
-        Flagged(run.night, counts.cases, waiting, states, audit_names),
-        unflagged_sample(run.night, night.unflagged.cases, reviews, night.question.recognisable),
-        facts.drift,
+        Flagged(run.night, counts.cases, waiting, states, audit),
+        unflagged_sample(run.night, facts.unflagged.cases, reviews, facts.question.recognisable),
         facts,
     )
 
@@ -221,24 +200,24 @@ def _series(
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
 ) -> SeriesFacts:
+    # Of every night of a series a run is in force.
     in_force = [night for night in nights if night.run.in_force]
-    runs, last = [night.run for night in in_force], in_force[-1] if in_force else None
-    question = nights[0].run.question
+    runs, last, question = [night.run for night in in_force], in_force[-1], nights[0].run.question
     # A patient flagged on five nights is one patient: counted by the last word on them.
-    cases = {one.case_id: one.verdict for one in verdicts if one.flagged}
-    recent = [night.drift for night in in_force if last and night.run.model == last.run.model]
+    words = {one.case_id: one.verdict for one in verdicts if one.flagged}.values()
+    recent = [night.facts.drift for night in in_force if night.run.model == last.run.model]
     flagged = flagged_samples([night.flagged for night in in_force], verdicts, question.recognisable)
     unflagged = [night.unflagged for night in in_force]
     return SeriesFacts(
         series=name,
-        title=last.run.title if last else None,
+        title=last.run.title,
         question=question,
         nights=len(runs),
-        first=runs[0].night if runs else None,
-        last=last.run.night if last else None,
-        ppv=of_judged(cases.values()),
+        first=runs[0].night,
+        last=last.run.night,
+        ppv=of_judged(words),
         ppv_flagged=of_flagged(pooled(flagged)),
-        verdicts=tally(cases.values()),
+        verdicts=tally(words),
         ppv_to_date=list(to_date([run.night for run in runs], verdicts)),
         workload=Workload(
             cases_per_night=mean_of(run.cases for run in runs),
@@ -248,6 +227,6 @@ def _series(
         misses=misses(pooled(unflagged)),
         drift=drift_over(recent[-RECENT_NIGHTS:]),
         control=control_charts(runs, changes, [each for each in promotions if each.series == name]),
-        forward=forward_nights(runs, flagged, unflagged, last.facts.promised if last else None),
-        review_by=last.facts.review_by if last else None,
+        forward=forward_nights(runs, flagged, unflagged, last.facts.promised),
+        review_by=last.facts.review_by,
     )

@@ -6,9 +6,9 @@ A further kind is one type here: its fields are the facts of part 0, `rows` what
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 
@@ -25,11 +25,21 @@ Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 STAND_IN = "erased-"
 """So begins what stands for a patient."""
 
+FACTS, LOTS, COLUMNS = 0, 1, 2
+"""Places of a night's parts, behind which its cases stand."""
+
+
+KINDS: dict[str, type[Facts]] = {}
+
 
 class Facts(Document):
-    """What an entry states, without a patient."""
+    """What an entry states, without a patient; a type of its own for each kind of entry."""
 
     KIND: ClassVar[str]
+
+    def __init_subclass__(cls, kind: str | None = None) -> None:
+        if kind is not None:
+            cls.KIND, KINDS[kind] = kind, cls
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         """The rows of the tables that the entry comes to, some at a time; `parts`: those behind part 0."""
@@ -37,22 +47,6 @@ class Facts(Document):
         if series is not None:
             mark = {"kind": self.KIND, "series": series, "night": getattr(self, "night", None)}
             yield MARKS, [mark | {"entry": entry.number}]
-
-
-KINDS: dict[str, type[Facts]] = {}
-
-F = TypeVar("F", bound=type[Facts])
-
-
-def kind(name: str) -> Callable[[F], F]:
-    """Enter a type under the name that its entries have."""
-
-    def entered(declared: F) -> F:
-        declared.KIND = name
-        KINDS[name] = declared
-        return declared
-
-    return entered
 
 
 class RowCounts(Document):
@@ -107,8 +101,7 @@ def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
     yield CHAMPIONS, [{"series": name, "entry": entry.number, "model": model} for name in series]
 
 
-@kind("run")
-class Night(Facts):
+class Night(Facts, kind="run"):
     """A night of a series.
 
     Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
@@ -127,40 +120,32 @@ class Night(Facts):
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         names = ("key", "revision", "series", "night", "model", "shadow")
-        mine = {"entry": entry.number, "source": source_digest(self.facts.table)}
-        yield RUNS, [{name: getattr(self, name) for name in names} | mine]
+        run = {name: getattr(self, name) for name in names}
+        yield RUNS, [run | {"entry": entry.number, "source": source_digest(self.facts.table)}]
         if self.begins:
             yield from _changed(entry, [self.series], self.model)
-        columns = ("state", "nights", "drawn", "judged", "verdict")
+        columns = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
         for part in parts:
             if part.what == "cases":
-                cases = zip(part.names, part.facts, strict=True)
-                yield (
-                    CASES,
-                    [
-                        {"entry": entry.number, "case_id": name} | dict(zip(columns, case, strict=True))
-                        for name, case in cases
-                    ],
-                )
+                rows = zip(part.names, part.facts, strict=True)
+                cases = [(entry.number, name, *case) for name, case in rows]
+                yield CASES, [dict(zip(columns, case, strict=True)) for case in cases]
 
 
-@kind("reserve")
-class Reserved(Facts):
+class Reserved(Facts, kind="reserve"):
     """A night that is being scored."""
 
     series: str
     night: str
 
 
-@kind("accept")
-class Accepted(Facts):
+class Accepted(Facts, kind="accept"):
     """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
 
     heads: Sequence[tuple[int, str]]
 
 
-@kind("verdict")
-class VerdictGiven(Facts):
+class VerdictGiven(Facts, kind="verdict"):
     """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
     with, and a `note`."""
 
@@ -173,17 +158,10 @@ class VerdictGiven(Facts):
     reviewer: int
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        named = {part.what: part for part in parts}
-        (case,), (site, initials) = named["case"].names, named["by"].names
-        login, token = named["entered"].names
-        yield (
-            REVIEWS,
-            [
-                self.to_dict()
-                | {"entry": entry.number, "case_id": case, "site": site, "initials": initials}
-                | {"login": login, "token": token, "note": named["note"].text}
-            ],
-        )
+        case, by, entered, note = parts
+        names = ("case_id", "site", "initials", "login", "token", "note")
+        texts = dict(zip(names, (*case.names, *by.names, *entered.names, note.text), strict=True))
+        yield REVIEWS, [self.to_dict() | texts | {"entry": entry.number}]
 
 
 class ModelChange(Facts):
@@ -198,35 +176,30 @@ class ModelChange(Facts):
         yield from _changed(entry, self.champion_of, self.model_after)
 
 
-@kind("threshold")
-class ThresholdChosen(ModelChange):
+class ThresholdChosen(ModelChange, kind="threshold"):
     """Another threshold."""
 
     classes: Sequence[ChangedClass] = ()
 
 
-@kind("approve")
-class Approved(ModelChange):
+class Approved(ModelChange, kind="approve"):
     """A draft approved."""
 
     by: str
     date: str
 
 
-@kind("seal")
-class SealedAnew(ModelChange):
+class SealedAnew(ModelChange, kind="seal"):
     """A model without a patient that was erased."""
 
 
-@kind("promote")
-class Promoted(ModelChange):
+class Promoted(ModelChange, kind="promote"):
     """A model scored in shadow made champion, and what its nights beside the champion's had shown."""
 
     evidence: NightsBeside
 
 
-@kind("retrain")
-class Retrained(Facts):
+class Retrained(Facts, kind="retrain"):
     """A model trained on the verdicts; the champion stays."""
 
     series: str
@@ -235,24 +208,21 @@ class Retrained(Facts):
     trained_on: TrainedOn
 
 
-@kind("retire")
-class Retired(Facts):
+class Retired(Facts, kind="retire"):
     """A series that no further night is waited for; `last` is its last."""
 
     series: str
     last: str
 
 
-@kind("give_up")
-class GivenUp(Facts):
+class GivenUp(Facts, kind="give_up"):
     """A night that is no longer waited for, nor tried again."""
 
     series: str
     night: str
 
 
-@kind("acknowledge")
-class Acknowledged(Facts):
+class Acknowledged(Facts, kind="acknowledge"):
     """Reasons for attention that rest until after a day: their codes, and columns where they have one."""
 
     series: str
@@ -260,8 +230,7 @@ class Acknowledged(Facts):
     until: str
 
 
-@kind("artefact")
-class HandedOut(Facts):
+class HandedOut(Facts, kind="artefact"):
     """Files with patients' names, of a run or of none, each a part `place`; `sha256` is None for one gone.
 
     The part `patient` names whose a page of one case is.
@@ -272,15 +241,10 @@ class HandedOut(Facts):
     night: str | None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        patient = next(iter(parts)).names
-        shared = self.to_dict() | {"entry": entry.number, "patient": patient[0] if patient else None}
-        yield (
-            ARTEFACTS,
-            [
-                shared | {"part": number, "place": part.text} | part.facts
-                for number, part in enumerate(parts, start=2)
-            ],
-        )
+        patient, *places = parts
+        shared = self.to_dict() | {"entry": entry.number, "patient": next(iter(patient.names), None)}
+        rows = [shared | {"part": number, "place": part.text} for number, part in enumerate(places, start=2)]
+        yield ARTEFACTS, [row | part.facts for row, part in zip(rows, places, strict=True)]
 
 
 class Erasing(Facts):
@@ -289,13 +253,11 @@ class Erasing(Facts):
     erased: Sequence[tuple[int, int, Sequence[int], str]]
 
 
-@kind("forget")
-class Forgotten(Erasing):
+class Forgotten(Erasing, kind="forget"):
     """One patient's."""
 
 
-@kind("purge")
-class Purged(Erasing):
+class Purged(Erasing, kind="purge"):
     """Everybody's of old nights."""
 
 
@@ -345,12 +307,18 @@ def reserved(connection: sa.Connection, series: str, night: str) -> list[int]:
     return list(connection.scalars(sa.select(MARKS.c.entry).where(mine)))
 
 
-def nights_in(facts: Mapping[str, Any], lots: Part | None = None) -> NightFacts:
-    """The figures of a night, with the hashes of its patients that still stand where they are given."""
-    figures = Night.from_dict(facts, "a night of the audit trail").facts
-    if lots is None or figures.drift is None:
-        return figures
-    pairs = zip(lots.names, lots.facts, strict=True)
-    kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
-    who, cells = tuple(zip(*kept, strict=True)) or ((), ())
-    return figures.replace(drift=figures.drift.replace(who=who, cell=cells))
+def nights_at(
+    connection: sa.Connection, entries: Sequence[int], patients_of: Sequence[int] = ()
+) -> dict[int, NightFacts]:
+    """The figures of nights by their entries; of some with the hashes of their patients that still stand."""
+    nights = {
+        entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail").facts
+        for entry, part in trail.parts_of(connection, entries, FACTS).items()
+    }
+    for entry, lots in trail.parts_of(connection, patients_of, LOTS).items():
+        pairs = zip(lots.names, lots.facts, strict=True)
+        kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
+        if kept and (drift := nights[entry].drift) is not None:
+            who, cells = zip(*kept, strict=True)
+            nights[entry] = nights[entry].replace(drift=drift.replace(who=who, cell=cells))
+    return nights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,28 +13,25 @@ from screening.documents.history import NightsBeside
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import CHAMPIONS, RUNS, Ledger
-from screening.ledger.kinds import KINDS, Promoted, Retired, SealedAnew, append
+from screening.ledger.kinds import KINDS, Promoted, Retired, Retrained, SealedAnew, append, nights_at
 from screening.ledger.trail import Head, facts_of, text_part
+from screening.ledger.verdicts import in_order
 from screening.spelling import did_you_mean, shown_series
+
+GIVE_CHAMPION = "give the directory of the champion"
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
-    """By series, the digest of the model whose nights are in force."""
+    """By series, the digest of the model whose nights are in force; none of a series before its first."""
     rows = connection.execute(sa.select(CHAMPIONS).order_by(CHAMPIONS.c.series, CHAMPIONS.c.entry))
     return {row.series: row.model for row in rows}
 
 
-def champion(connection: sa.Connection, series: str) -> str | None:
-    """Digest of the model whose nights are in force; None before the first."""
-    mine = sa.select(CHAMPIONS.c.model).where(CHAMPIONS.c.series == series)
-    return connection.scalar(mine.order_by(CHAMPIONS.c.entry.desc()).limit(1))
-
-
 def refuse_other(connection: sa.Connection, series: str, model: str, remedy: str) -> None:
     """Refuse a model that is not the champion (UsageError), with what to do about it."""
-    known = champion(connection, series)
-    if known != model:
-        scored = "no model yet" if known is None else f"model {known[:12]}"
+    champion = champions(connection).get(series)
+    if champion != model:
+        scored = "no model yet" if champion is None else f"model {champion[:12]}"
         raise UsageError(
             f"series {shown_series(series)} is scored with {scored}, and this is {model[:12]}: {remedy}"
         )
@@ -52,33 +50,29 @@ def record_revision(
     """
     facts = dict(change) | ({} if series is None else {"series": series})
     reason = facts.pop("reason", None)
-    before, after = str(facts["model_before"]), str(facts["model_after"])
+    before = facts["model_before"]
     with ledger.writing() as connection:
-        if before == after:
+        if before == facts["model_after"]:
             return trail.head(connection)
-        said = {"series": None, "reason": reason} | facts
+        stated = {"series": None, "reason": reason} | facts
         for last in deque(facts_of(connection, action), 1):
-            if all(last.get(name) == value for name, value in said.items()):
+            if all(last.get(name) == value for name, value in stated.items()):
                 return trail.head(connection, last["entry"])
-        where = [
-            name
-            for name, model in champions(connection).items()
-            if model == before and series in (None, name)
-        ]
-        stated = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
-        parts = [] if reason is None else [text_part("reason", reason)]
-        return append(connection, ledger.clock(), stated, *parts)
+        known = champions(connection)
+        where = [name for name, model in known.items() if model == before and series in (None, name)]
+        revision = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
+        return append(
+            connection, ledger.clock(), revision, [] if reason is None else text_part("reason", reason)
+        )
 
 
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
     with ledger.writing() as connection:
         # What never came to stand in the place of the one before, since an attempt was killed.
-        earlier = facts_of(connection, "seal")
+        earlier = facts_of(connection, SealedAnew.KIND)
         replaced = {before, *(each["model_after"] for each in earlier if each["model_before"] == before)}
-        where = [
-            name for name, model in champions(connection).items() if model in replaced and model != after
-        ]
+        where = [name for name, model in champions(connection).items() if model in replaced - {after}]
         if where:
             facts = SealedAnew(model_before=before, model_after=after, champion_of=where)
             append(connection, ledger.clock(), facts)
@@ -94,50 +88,42 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Nigh
     """
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
-        before = champion(connection, series)
+        before = champions(connection).get(series)
         if before == model:
             return trail.head(connection)
-        names = [model, *_drafts(connection, model)]
-        mine = (RUNS.c.series == series) & RUNS.c.model.in_(names) & RUNS.c.shadow
-        if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None:
-            raise UsageError(
-                f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
-                "score it with --shadow first"
-            )
+        if _in_shadow(connection, series, model) is None:
+            raise UsageError(no_shadow(series, model))
         facts = Promoted(
             series=series, model_before=before, model_after=model, champion_of=[series], evidence=evidence
         )
         return append(connection, ledger.clock(), facts, why)
 
 
+def no_shadow(series: str, model: str) -> str:
+    """What is said where a model was not scored in shadow."""
+    return (
+        f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
+        "score it with --shadow first"
+    )
+
+
 def scored_as(ledger: Ledger, series: str, model: str) -> str:
     """The digest under which a model has nights in shadow: its own, or that of its draft."""
     with ledger.reading() as connection:
-        for name in _drafts(connection, model):
-            mine = (RUNS.c.series == series) & (RUNS.c.model == name) & RUNS.c.shadow
-            if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is not None:
-                return name
-    return model
+        return _in_shadow(connection, series, model) or model
 
 
-def _drafts(connection: sa.Connection, model: str) -> list[str]:
-    """Digests of the drafts that were approved as this model."""
-    entries = facts_of(connection, "approve")
-    return [str(each["model_before"]) for each in entries if each["model_after"] == model]
+def _in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
+    approved = facts_of(connection, "approve")
+    names = [each["model_before"] for each in approved if each["model_after"] == model] + [model]
+    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.model.in_(names), RUNS.c.shadow)
+    known = set(connection.scalars(shadows.distinct()))
+    return next((name for name in names if name in known), None)
 
 
 def every_series(connection: sa.Connection) -> list[str]:
-    """The series that have a run, in order.
-
-    One look at the index a series: a plain DISTINCT would read the entries of all nights of all of them.
-    """
-    found: list[str] = []
-    following = sa.select(sa.func.min(RUNS.c.series))
-    one = connection.scalar(following)
-    while one is not None:
-        found.append(one)
-        one = connection.scalar(following.where(RUNS.c.series > one))
-    return found
+    """The series that have a run, in order."""
+    return list(connection.scalars(sa.select(RUNS.c.series).distinct().order_by(RUNS.c.series)))
 
 
 def find_series(connection: sa.Connection, text: str) -> str:
@@ -164,17 +150,72 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
         known = find_series(connection, series)
         if known in retired(connection):
             raise UsageError(f"series {shown_series(known)} is closed already")
-        facts = Retired(series=known, last=_last(connection, known))
+        facts = Retired(series=known, last=_last_night(connection, known))
         return append(connection, ledger.clock(), facts, why)
 
 
 def retired(connection: sa.Connection) -> dict[str, dict[str, Any]]:
     """The series that are closed: what was said of each when it was, and when that was `recorded`."""
-    closed = {each["series"]: each for each in facts_of(connection, "retire")}
+    closed = {each["series"]: each for each in facts_of(connection, Retired.KIND)}
     # A night after the one that was the last takes it back; a back-fill is none.
-    return {name: each for name, each in closed.items() if _last(connection, name) <= each["last"]}
+    return {name: each for name, each in closed.items() if _last_night(connection, name) <= each["last"]}
 
 
-def _last(connection: sa.Connection, series: str) -> str:
+def _last_night(connection: sa.Connection, series: str) -> str:
     mine = (RUNS.c.series == series) & ~RUNS.c.shadow
     return connection.scalar(sa.select(sa.func.max(RUNS.c.night)).where(mine)) or ""
+
+
+@dataclass(frozen=True)
+class LastWord:
+    """The last verdict on a case, and the table it was given on."""
+
+    case_id: str  # Id of the row, or of the group where rows come in groups.
+    night: str
+    verdict: str  # One of "confirmed", "not", "unsure", "known", "disputed".
+    table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the ledger has of a series for a model that is to be trained on it."""
+
+    series: str  # Its key in the ledger.
+    words: tuple[LastWord, ...]  # In order of their nights, one a case.
+
+
+def judged(ledger: Ledger, series: str, model: str) -> Judged:
+    """The last word on every case that was judged in a series, flagged or drawn at random.
+
+    `series`: as `history` takes it.
+    `model`: digest of its champion.
+    Raises UsageError: there is no such series, or another model is its champion.
+    """
+    with ledger.reading() as connection:
+        known = find_series(connection, series)
+        refuse_other(connection, known, model, GIVE_CHAMPION)
+        last = {one.case_id: one for one in in_order(connection, known)}
+        keys = {one.key for one in last.values()}
+        runs = sa.select(RUNS.c.key, RUNS.c.entry).where(RUNS.c.series == known).order_by(RUNS.c.revision)
+        # Every night is some kilobytes of facts: only those of judged ones are read.
+        entries = {row.key: row.entry for row in connection.execute(runs) if row.key in keys}
+        nights = nights_at(connection, list(entries.values()))
+    tables = {key: nights[entry].table or "" for key, entry in entries.items()}
+    ordered = sorted(last.values(), key=lambda one: (one.night, one.case_id))
+    words = [LastWord(one.case_id, one.night, one.verdict, tables[one.key]) for one in ordered]
+    return Judged(known, tuple(words))
+
+
+def record_retraining(
+    ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, object]
+) -> Head:
+    """Enter that a model was trained on the verdicts; the champion stays what it was.
+
+    `before`, `after`: digests of the champion and of the new model.
+    `facts`: what it was trained on; no patient in it.
+    Raises UsageError: another model has become champion meanwhile.
+    """
+    stated = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
+    with ledger.writing() as connection:
+        refuse_other(connection, series, before, GIVE_CHAMPION)
+        return append(connection, ledger.clock(), Retrained.from_dict(stated, "the training"))

@@ -1,7 +1,8 @@
-"""Entering a night, and finding it as it was entered: which of its cases are new, going on, known or gone.
+"""Entering a night, finding it as it was entered, and what the nights before it were.
 
-A series has one table and one model a night: another is refused unless it is forced, or scored in shadow. Of
-several runs of a night the one recorded last is in force, and the others are kept.
+Of a night's cases the ledger says which are new, going on, known or gone. A series has one table and one
+model a night: another is refused unless it is forced, or scored in shadow. Of several runs of a night the one
+recorded last is in force, and the others are kept.
 """
 
 from __future__ import annotations
@@ -20,17 +21,27 @@ import numpy as np
 import sqlalchemy as sa
 
 from screening.documents.base import Reason
-from screening.documents.run import Since
+from screening.documents.run import Delivery, ScoreCounts, Since
 from screening.errors import UsageError
+from screening.gates.delivery import Elsewhere
+from screening.gates.own_nights import WINDOW
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
-from screening.ledger.kinds import Night, Reserved, append, nights_in, reserved
+from screening.ledger.kinds import COLUMNS, Night, Reserved, append, nights_at, reserved, source_digest
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, in_order
 from screening.spelling import shown_series
 
 IN_A_PART = 5000
 """Cases in one part of an entry."""
+
+FURTHEST = 2 * WINDOW
+"""Nights in force that tonight is held against: some of them are no measure for later ones."""
+
+OTHER_MODEL = (
+    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
+    "`screen approve` with --ledger record what they change, --force scores this one night with it"
+)
 
 
 def series_by(named: str | None, question: Mapping[str, object]) -> str:
@@ -99,10 +110,10 @@ class Recorded:
     cases: Mapping[str, Known]
     # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
     counts: dict[str, int]
-    drawn: tuple[str, ...] = ()  # Cases of the random audit, so that those judged stand for all flagged.
-    attention: tuple[Reason, ...] = ()  # As decided when the night was entered.
-    chain: str = ""  # Digest of the trail's first entry.
-    since: Since | None = None  # The night in force before this one, and its cases not flagged now.
+    drawn: tuple[str, ...]  # Cases of the random audit, so that those judged stand for all flagged.
+    attention: tuple[Reason, ...]  # As decided when the night was entered.
+    chain: str  # Digest of the trail's first entry.
+    since: Since | None  # The night in force before this one, and its cases not flagged now.
 
 
 @contextmanager
@@ -141,36 +152,28 @@ def reserve(ledger: Ledger, night: NightCases) -> None:
             append(connection, ledger.clock(), Reserved(series=night.series, night=night.night))
 
 
-OTHER_MODEL = (
-    "--shadow scores it beside that one, `screen promote` puts it in its place, `screen threshold` and "
-    "`screen approve` with --ledger record what they change, --force scores this one night with it"
-)
-
-
 class Tonight:
     """A night that is being entered: what the ledger knows of its cases, before it is entered."""
 
     def __init__(self, connection: sa.Connection, recorded: str, night: NightCases, force: bool, anew: bool):
         self._connection, self._recorded, self._night = connection, recorded, night
-        again = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        known = None if force or anew else connection.execute(again).first()
+        last = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
+        known = None if force or anew else connection.execute(last).first()
         if known is None and not force:
-            _refuse_second(connection, night)
+            self._refuse_second()
         before = in_force(connection, night.series, night.beside, RUNS.c.night < night.night)
         row = before if night.recognisable else []
         with _listed(connection, night.flagged) as tonight:
             gone = _no_longer(connection, row, tonight)
-            self._since = Since(night=row[-1].night, gone=gone) if row else None
-            # The night as it was entered before, if it was.
-            self.found = None if known is None else _found(connection, known, self._since)
-            if self.found is None:
-                self.cases = dict(_recognised(connection, night, row, tonight))
-        if self.found is None:
-            states = Counter(case.state for case in self.cases.values())
-            self.counts = {"cases": len(self.cases)} | {name: states[name] for name in STATES}
-            self.counts["resolved"] = len(gone)
-            # Nights in an unbroken row without a case, this one among them.
-            self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
+            self.cases = {} if known else dict(_recognised(connection, night, row, tonight))
+        self._since = Since(night=row[-1].night, gone=gone) if row else None
+        states = Counter(case.state for case in self.cases.values())
+        self.counts = {"cases": len(self.cases)} | {name: states[name] for name in STATES}
+        self.counts["resolved"] = len(gone)
+        # Nights in an unbroken row without a case, this one among them.
+        self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
+        # The night as it was entered before, if it was.
+        self.found = None if known is None else self._as_entered(known)
 
     def hand_out(self, *artefacts: register.Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
@@ -186,75 +189,72 @@ class Tonight:
             **night.facts, "drift": drift or None, "question": dict(night.question), "counts": self.counts,
             "attention": [*attention],
         }  # fmt: skip
-        revision = _next_revision(connection, night)
+        # One more than any run of this night in its role, whatever its table, and than any of this key.
+        mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
+        last = connection.scalar(
+            sa.select(sa.func.max(RUNS.c.revision)).where(mine | (RUNS.c.key == night.key))
+        )
+        revision = 1 + (last or 0)
         facts = {
             "key": night.key, "revision": revision, "series": night.series, "night": night.night,
             "model": night.model, "shadow": night.shadow, "facts": figures,
-            "begins": not night.shadow and model_registry.champion(connection, night.series) is None,
+            "begins": not night.shadow and night.series not in model_registry.champions(connection),
         }  # fmt: skip
         head = append(
             connection, self._recorded, Night.from_dict(facts, "the night"),
             Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns),
             _parts(self.cases, drawn, night.sampled),
         )  # fmt: skip
-        return Recorded(
-            revision, head, self.cases, self.counts, drawn, tuple(attention), _chain(connection), self._since
-        )
+        return self._as(revision, head, self.cases, self.counts, drawn, attention)
 
+    def _as(
+        self,
+        revision: int,
+        head: Head,
+        cases: Mapping[str, Known],
+        counts: dict[str, int],
+        drawn: Sequence[str],
+        attention: Sequence[Reason],
+    ) -> Recorded:
+        first = trail.head(self._connection, 1).digest
+        return Recorded(revision, head, cases, counts, tuple(drawn), tuple(attention), first, self._since)
 
-def _chain(connection: sa.Connection) -> str:
-    return trail.head(connection, 1).digest
+    def _as_entered(self, run: sa.Row[Any]) -> Recorded:
+        figures = nights_at(self._connection, [run.entry])[run.entry]
+        flagged = sa.select(CASES).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
+        cases, drawn = {}, []
+        for row in self._connection.execute(flagged.order_by(CASES.c.case_id)):
+            verdict = (row.judged, row.verdict) if row.judged else None
+            cases[row.case_id] = _known(row.state, row.nights, verdict)
+            drawn += [row.case_id] if row.drawn else []
+        head, counts = trail.head(self._connection, run.entry), dict(vars(figures.counts))
+        return self._as(run.revision, head, cases, counts, sorted(drawn), figures.attention)
+
+    def _refuse_second(self) -> None:
+        night, connection = self._night, self._connection
+        if not night.shadow and night.series in model_registry.champions(connection):
+            model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
+        for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
+            if run.key != night.key:
+                raise UsageError(
+                    f"series {shown_series(night.series)} has another table for the night of {night.night}, "
+                    f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
+                    "--force, which keeps the old"
+                )
 
 
 def _parts(cases: Mapping[str, Known], drawn: Sequence[str], sampled: Sequence[str]) -> Iterator[Part]:
     """The cases of a night, some thousand a part."""
-    marked = set(drawn)
     rows = chain(
         ((name, (None, 0, False, None, None)) for name in sampled),
         (
-            (name, (case.state, case.nights, name in marked, *(case.verdict or (None, None))))
+            (name, (case.state, case.nights, name in drawn, *(case.verdict or (None, None))))
             for name, case in cases.items()
         ),
     )
     while some := list(islice(rows, IN_A_PART)):
         names, facts = zip(*some, strict=True)
         yield Part("cases", facts, names)
-
-
-def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
-    if not night.shadow and model_registry.champion(connection, night.series) is not None:
-        model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
-    for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
-        if run.key != night.key:
-            raise UsageError(
-                f"series {shown_series(night.series)} has another table for the night of {night.night}, run "
-                f"{run.key[:12]}; another ward needs a --series of its own, a corrected table --force, which "
-                "keeps the old"
-            )
-
-
-def _next_revision(connection: sa.Connection, night: NightCases) -> int:
-    """One more than any run of this night in its role, whatever its table, and than any of this key."""
-    of_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
-    both = sa.select(sa.func.max(RUNS.c.revision)).where(of_night | (RUNS.c.key == night.key))
-    return 1 + (connection.scalar(both) or 0)
-
-
-def _found(connection: sa.Connection, run: sa.Row[Any], since: Since | None) -> Recorded:
-    (facts,) = trail.stated(connection, [run.entry]).values()
-    figures = nights_in(facts)
-    flagged = sa.select(CASES).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
-    cases, drawn = {}, []
-    for row in connection.execute(flagged.order_by(CASES.c.case_id)):
-        cases[row.case_id] = _known(row.state, row.nights, (row.judged, row.verdict) if row.judged else None)
-        if row.drawn:
-            drawn.append(row.case_id)
-    counts = facts["facts"]["counts"]
-    head = trail.head(connection, run.entry)
-    reasons = tuple(figures.attention)
-    return Recorded(
-        run.revision, head, cases, counts, tuple(sorted(drawn)), reasons, _chain(connection), since
-    )
 
 
 @contextmanager
@@ -297,8 +297,8 @@ def _recognised(
         yield from ((name, _known("new", 1)) for name in night.flagged)
         return
     mine = REVIEWS.c.case_id.in_(sa.select(tonight.c.case_id))
-    said = in_order(connection, night.series, REVIEWS.c.night < night.night, mine)
-    verdicts = {one.case_id: (one.night, one.verdict) for one in said}
+    words = in_order(connection, night.series, REVIEWS.c.night < night.night, mine)
+    verdicts = {one.case_id: (one.night, one.verdict) for one in words}
     nights = [run.night for run in before]
     first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
     recent = datetime.date.fromordinal(max(first, 1)).isoformat()
@@ -365,15 +365,83 @@ class Published:
     shadow: frozenset[str]  # Keys of runs in shadow.
 
 
-def published(ledger: Ledger, series: str, since: str) -> Published:
-    """What the ledger has of a series from the night `since` on."""
-    mine = (RUNS.c.series == series) & (RUNS.c.night >= since)
+def published(ledger: Ledger, series: str) -> Published:
+    """What the ledger has of a series."""
     with ledger.reading() as connection:
-        runs = connection.execute(
-            sa.select(RUNS.c.night, RUNS.c.key, RUNS.c.shadow).where(mine).order_by(RUNS.c.entry)
-        ).all()
-    # The later entry of a night comes later here, and stands.
-    return Published(
-        {run.night: run.key for run in runs if not run.shadow},
-        frozenset(run.key for run in runs if run.shadow),
-    )
+        champions = in_force(connection, series, None)
+        shadows = sa.select(RUNS.c.key).where(RUNS.c.series == series, RUNS.c.shadow)
+        return Published({run.night: run.key for run in champions}, frozenset(connection.scalars(shadows)))
+
+
+@dataclass(frozen=True)
+class PastNights:
+    """Nights of a series before one that were in force, by night where they are many.
+
+    `deliveries`: how each came. Of those that are a measure for later ones, the last `WINDOW` at most:
+    `scores` of the same model, and `columns` by what its features counted. `patients`: keyed hashes of those
+    of the last, where it was of the same model. `same_table`: nights of any series with the table in
+    question. `accepted`: why somebody took this very table tonight.
+    """
+
+    deliveries: Mapping[str, Delivery]
+    scores: Mapping[str, ScoreCounts]
+    columns: Mapping[str, Mapping[str, Any]]
+    patients: Sequence[int] | None
+    same_table: Sequence[Elsewhere]
+    accepted: str | None = None
+
+
+def past_nights(
+    ledger: Ledger, series: str, night: str, model: str, table: str, *, shadow: bool = False
+) -> PastNights:
+    """Read what tonight is held against.
+
+    `model`: digest of tonight's; `table`: digests of the files of tonight's table.
+    """
+    beside = model if shadow else None
+    with ledger.reading() as connection:
+        runs = in_force(connection, series, beside, RUNS.c.night < night)[-FURTHEST:]
+        tonight = [run.entry for run in in_force(connection, series, beside, RUNS.c.night == night)]
+        facts = nights_at(connection, [run.entry for run in runs] + tonight)
+        came = {run: facts[run.entry].delivery for run in runs}
+        measures = [run for run in runs if (delivery := came[run]) is not None and delivery.measure][-WINDOW:]
+        scores = {
+            run.night: drift
+            for run in measures
+            if (drift := facts[run.entry].drift) is not None and facts[run.entry].model == model
+        }
+        counted = trail.parts_of(connection, [run.entry for run in measures], COLUMNS)
+        patients = None
+        if measures and measures[-1].night in scores:
+            last = measures[-1].entry
+            drift = nights_at(connection, [last], patients_of=[last])[last].drift
+            patients = drift.who or None if drift is not None else None
+        same = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
+        again = connection.execute(same.order_by(RUNS.c.night, RUNS.c.entry)).all()
+        accepted = (one.delivery for one in map(facts.__getitem__, tonight) if one.table == table)
+        return PastNights(
+            deliveries={run.night: delivery for run, delivery in came.items() if delivery is not None},
+            scores=scores,
+            columns={run.night: part.facts for run in measures if (part := counted[run.entry]).facts},
+            patients=patients,
+            same_table=[_elsewhere(connection, run, series, night, model) for run in again],
+            accepted=next((delivery.accepted for delivery in accepted if delivery is not None), None),
+        )
+
+
+def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str) -> Elsewhere:
+    """A night with tonight's table, and whether that is odd: another series had other tables until now.
+
+    That is by the last night of both before this one. Where they have no such night, one model has no reason
+    to read one table under two names.
+    """
+    if run.series == series:
+        return Elsewhere(run.night)
+    mine, other = RUNS.alias(), RUNS.alias()
+    both = sa.select(mine.c.source, other.c.source).where(
+        mine.c.series == series, other.c.series == run.series, mine.c.night == other.c.night,
+        mine.c.night < night, ~mine.c.shadow, ~other.c.shadow,
+    )  # fmt: skip
+    last = connection.execute(both.order_by(mine.c.night.desc(), mine.c.entry.desc()).limit(1)).first()
+    differ = run.model == model if last is None else last[0] != last[1]
+    return Elsewhere(run.night, shown_series(run.series), bool(differ))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -18,8 +18,6 @@ from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
 from screening.ledger.kinds import HandedOut, append
 from screening.ledger.trail import Part, text_part
-
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,10 @@ class Artefact:
             return "missing" if self.place.parent.is_dir() else "unreachable"
         try:
             # A model is written anew by `threshold` and `approve`; the next night enters it.
-            return (
-                "as written"
-                if self.what == "model" or digest_at(self.what, self.place) == self.sha256
-                else "altered"
-            )
+            alike = self.what == "model" or digest_at(self.what, self.place) == self.sha256
         except OSError:
             return "unreachable"
+        return "as written" if alike else "altered"
 
 
 def digest_at(what: str, place: Path) -> str:
@@ -72,9 +67,7 @@ def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
 
 def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact) -> None:
     """As `hand_out`, of one run or of models, in a transaction; what stands there is not entered again."""
-    known = {
-        one.place: one for one in _last(connection, ARTEFACTS.c.place.in_([str(a.place) for a in artefacts]))
-    }
+    known = _last(connection, ARTEFACTS.c.place.in_([str(one.place) for one in artefacts]))
     new = [one for one in artefacts if _differs(known.get(one.place), one)]
     if not new:
         return
@@ -95,14 +88,13 @@ def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact) -> Non
 def _differs(known: Artefact | None, one: Artefact) -> bool:
     if known is None:
         return one.sha256 is not None
-    return (known.what, known.sha256) != (one.what, one.sha256) or (
-        one.what != "model" and known.key != one.key
-    )
+    alike = (known.what, known.sha256) == (one.what, one.sha256)
+    return not alike or (one.what != "model" and known.key != one.key)
 
 
 def standing(connection: sa.Connection) -> list[Artefact]:
     """What was handed out and is not known to be gone, in order."""
-    return [one for one in _last(connection) if one.sha256 is not None]
+    return [one for one in _last(connection).values() if one.sha256 is not None]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
@@ -113,30 +105,20 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
     for one in listed:
         state = one.state
         mode = None if state in ("missing", "unreachable") else stat.S_IMODE(one.place.lstat().st_mode)
-        if one.what not in ("run", "model") or (mode is not None and mode & OTHERS):
+        if one.what not in ("run", "model") or (mode or 0) & (stat.S_IRWXG | stat.S_IRWXO):
             whose = {"what": one.what, "series": one.series, "night": one.night, "place": str(one.place)}
             shown.append({**whose, "state": state, "mode": "none" if mode is None else f"{mode:04o}"})
     return shown
 
 
-def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Artefact]:
-    """The last entry of every place."""
-    rows = connection.execute(sa.select(ARTEFACTS).where(*which).order_by(ARTEFACTS.c.entry))
-    last = {row.place: row for row in rows}
-    return [
-        Artefact(
-            row.what,
-            Path(row.place),
-            row.sha256,
-            row.key,
-            row.series,
-            row.night,
-            row.patient,
-            row.keyed,
-            row.entry,
-        )
-        for row in sorted(last.values(), key=lambda row: row.entry)
-    ]
+def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> dict[Path, Artefact]:
+    """The last entry of every place, in order of these."""
+    columns = [ARTEFACTS.c[field.name] for field in fields(Artefact)]
+    order = (ARTEFACTS.c.entry.desc(), ARTEFACTS.c.part.desc())
+    last: dict[Path, Artefact] = {}
+    for row in connection.execute(sa.select(*columns).where(*which).order_by(*order)).mappings():
+        last.setdefault(Path(row["place"]), Artefact(**{**row, "place": Path(row["place"])}))
+    return dict(reversed(last.items()))
 
 
 def runs_naming(connection: sa.Connection, patient: str) -> set[str]:

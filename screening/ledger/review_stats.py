@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,13 +45,13 @@ def tally(words: Iterable[str]) -> Words:
 
 
 def of_judged(words: Iterable[str]) -> JudgedShare:
-    """Share with the condition among those judged, whoever chose them; who is unsure has not judged."""
-    return _of_counts(Counter(words))
+    """Share with the condition among those judged, whoever chose them; who is unsure has not judged.
 
-
-def _of_counts(counted: Mapping[str, int]) -> JudgedShare:
-    found = sum(counted[word] for word in HAS_IT)
-    judged = sum(counted.values()) - counted["unsure"] - counted[DISPUTED]
+    `words`: the verdicts, or how often each was given.
+    """
+    counts = Counter(words)
+    found = sum(counts[word] for word in HAS_IT)
+    judged = counts.total() - counts["unsure"] - counts[DISPUTED]
     if not judged:
         return JudgedShare(found=found, judged=judged)
     return JudgedShare(found / judged, *_ends(found, judged), found=found, judged=judged)
@@ -70,17 +70,16 @@ def to_date(nights: Iterable[str], verdicts: Sequence[Judgement]) -> Iterator[Sh
     A case counts once, by the last word on it until then; each verdict is looked at once.
     """
     last: dict[str, str] = {}
-    counted: Counter[str] = Counter()
-    waiting = iter([one for one in verdicts if one.flagged])
-    ahead = next(waiting, None)
+    counts: Counter[str] = Counter()
+    ahead = deque(one for one in verdicts if one.flagged)
     for night in nights:
-        while ahead is not None and ahead.night <= night:
-            if ahead.case_id in last:
-                counted[last[ahead.case_id]] -= 1
-            last[ahead.case_id] = ahead.verdict
-            counted[ahead.verdict] += 1
-            ahead = next(waiting, None)
-        yield ShareToDate(night=night, **vars(_of_counts(counted)))
+        while ahead and ahead[0].night <= night:
+            one = ahead.popleft()
+            if one.case_id in last:
+                counts[last[one.case_id]] -= 1
+            last[one.case_id] = one.verdict
+            counts[one.verdict] += 1
+        yield ShareToDate(night=night, **vars(of_judged(counts)))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,21 @@
-"""Whether the nights came, series by series: for a monitor that knows nothing else, and for Prometheus."""
+"""Whether the nights came, series by series, and which nobody waits for: for monitors and Prometheus."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
 from screening.documents.base import Reason
+from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
-from screening.ledger.excuses import Excuses, excuses
-from screening.ledger.kinds import nights_in
-from screening.ledger.model_registry import every_series, retired
+from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_at
+from screening.ledger.model_registry import every_series, find_series, retired
+from screening.ledger.trail import Head, facts_of
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
@@ -58,66 +59,144 @@ class Pulse:
     review_by: str | None = None
 
 
+@dataclass(frozen=True)
+class Excuses:
+    """Of one series: by night why it was given up, and by code and column the last day of a reason's rest."""
+
+    given_up: Mapping[str, str]
+    until: Mapping[tuple[str, str | None], str]
+
+    def acknowledged(self, reason: Reason, night: str) -> str | None:
+        """The day until which this reason of a night is acknowledged; None where it is to be heard."""
+        last = self.until.get((reason.code, reason.column), "")
+        return last if night <= last else None
+
+    def heard(self, reasons: Iterable[Reason], night: str) -> tuple[Reason, ...]:
+        """The reasons of a night that nobody acknowledged."""
+        return tuple(reason for reason in reasons if self.acknowledged(reason, night) is None)
+
+
+def excuses(connection: sa.Connection, series: str) -> Excuses:
+    """What was given up and acknowledged of a series, one that the ledger has no night of too."""
+    nights: dict[str, str] = {}
+    until: dict[tuple[str, str | None], str] = {}
+    for said in facts_of(connection, GivenUp.KIND, Acknowledged.KIND):
+        if said["series"] != series:
+            continue
+        if "night" in said:
+            nights[said["night"]] = said["reason"]
+        else:
+            until |= {(code, column): said["until"] for code, column in said["causes"]}
+    return Excuses(nights, until)
+
+
+def excused(ledger: Ledger, series: str) -> Excuses:
+    """The same, of a ledger."""
+    with ledger.reading() as connection:
+        return excuses(connection, series)
+
+
+def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
+    """Enter that a night will not come: nobody waits for it any more.
+
+    `due`: series that may be unknown to the ledger, because a site's file has them.
+    Raises UsageError: no reason is given, there is no such series, or the night is there.
+    """
+    why = trail.reason_of(reason)
+    with ledger.writing() as connection:
+        if series not in due or series in every_series(connection):
+            series = find_series(connection, series)
+        mine = (RUNS.c.series == series) & (RUNS.c.night == night) & ~RUNS.c.shadow
+        if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is not None:
+            raise UsageError(f"series {shown_series(series)} has the night of {night}: there is no need")
+        return append(connection, ledger.clock(), GivenUp(series=series, night=night), why)
+
+
+def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, reason: str) -> Head:
+    """Enter that a reason of the series' last night is known: it rests until after a day.
+
+    It is acknowledged for the columns that it names now; another column, or another reason, is heard.
+    Raises UsageError: no reason is given, there is no such series, or its last night has no such reason.
+    """
+    why = trail.reason_of(reason)
+    with ledger.writing() as connection:
+        series = find_series(connection, series)
+        mine = sa.select(RUNS.c.entry).where(RUNS.c.series == series, ~RUNS.c.shadow)
+        last = connection.scalar(mine.order_by(RUNS.c.night.desc(), RUNS.c.entry.desc()).limit(1))
+        nights = nights_at(connection, [] if last is None else [last])
+        reasons = [reason for facts in nights.values() for reason in facts.attention]
+        causes = sorted({(one.code, one.column) for one in reasons if one.code == code}, key=str)
+        if not causes:
+            codes = ", ".join(sorted({one.code for one in reasons})) or "none"
+            raise UsageError(
+                f"the last night of series {shown_series(series)} has no reason '{code}'; it has {codes}"
+            )
+        facts = Acknowledged(series=series, causes=causes, until=until.isoformat())
+        return append(connection, ledger.clock(), facts, why)
+
+
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     """Say of each series whether its night came; shadows are not asked for.
 
     `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
     but those that were retired.
     """
+    nights = defaultdict(list)
+    # Another revision of a night does not make it younger.
+    came = sa.select(RUNS.c.series, RUNS.c.night, sa.func.max(RUNS.c.entry), sa.func.min(TRAIL.c.recorded))
+    came = came.join(TRAIL, TRAIL.c.number == RUNS.c.entry).where(~RUNS.c.shadow)
     with ledger.reading() as connection:
-        known = {shown_series(each): each for each in every_series(connection) if _screened(connection, each)}
-        closed = retired(connection)
-        asked = names or [name for name, series in known.items() if series not in closed]
-        found = [
-            _closed(name, closed[known[name]])
-            if known.get(name) in closed
-            else _pulse(connection, name, known.get(name), due)
-            for name in asked
-        ]
+        for series, *night in connection.execute(came.group_by(RUNS.c.series, RUNS.c.night)):
+            nights[series].append((*night,))
+        closed = {shown_series(series): facts for series, facts in retired(connection).items()}
+        known = {shown_series(series): series for series in sorted(nights)}
+        found = []
+        for name in names or [name for name in known if name not in closed]:
+            if name in closed:
+                facts = closed[name]
+                words = f"retired on {facts['recorded'][:10]}, last night {facts['last']}: {facts['reason']}"
+                found.append(Pulse(True, words, name))
+            else:
+                series = known.get(name, name)
+                found.append(_pulse(connection, name, excuses(connection, series), nights[series], due))
     return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
 
 
-def _closed(name: str, told: Mapping[str, Any]) -> Pulse:
-    """What is said of a series that was retired, where somebody asks for it."""
-    return Pulse(
-        True, f"retired on {told['recorded'][:10]}, last night {told['last']}: {told['reason']}", name
-    )
-
-
-def _screened(connection: sa.Connection, series: str) -> bool:
-    """Whether anything but a shadow was scored there."""
-    mine = sa.select(RUNS.c.entry).where(RUNS.c.series == series, ~RUNS.c.shadow)
-    return connection.scalar(mine.limit(1)) is not None
-
-
-def _pulse(connection: sa.Connection, name: str, series: str | None, due: Due) -> Pulse:
-    last = None if series is None else _last(connection, series, due)
-    excused = excuses(connection, series or name)
-    given_up = _given_up(excused, "" if last is None else last.night, due)
-    if series is None or last is None:
+def _pulse(
+    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[tuple[str, int, str]], due: Due
+) -> Pulse:
+    """What is to be said of a series, by night, entry in force, and when it was first recorded."""
+    there = [one for one in nights if one[0] <= due.latest]
+    asked = [one for one in there if due.night is not None and one[0] == due.night.isoformat()]
+    last, entry, came = max(asked or there, default=("", 0, ""))
+    given_up = _given_up(excused, last, due)
+    if not last:
         return Pulse(bool(given_up), given_up or NEVER, name)
-    came = _first_recorded(connection, series, last.night)
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
-    (stated,) = trail.stated(connection, [last.entry]).values()
-    facts = nights_in(stated)
-    said = f"night {last.night}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged"
-    fault = "" if given_up else _fault(last, hours, due)
-    waits, review_by = _waits(last.night, due), facts.review_by
-    resting = [
+    facts = nights_at(connection, [entry])[entry]
+    fault, waits = _fault(last, hours, due)
+    words = [
+        f"night {last}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged",
+        given_up or fault or waits,
+    ]
+    words += [
         f"acknowledged until {day}: {reason.words.removesuffix('.')}"
         for reason in facts.attention
-        if (day := excused.acknowledged(reason, last.night)) is not None
+        if (day := excused.acknowledged(reason, last)) is not None
     ]
+    # What wants attention says it once the day is past.
+    if facts.review_by is not None and facts.review_by <= (due.now + SOON).date().isoformat():
+        words.append(f"its model is to be reviewed by {facts.review_by}")
     return Pulse(
-        fine=not fault,
-        said="; ".join(filter(None, [said, given_up or fault or waits, *resting, _review(review_by, due)])),
+        fine=bool(given_up or not fault),
+        said="; ".join(filter(None, words)),
         series=name,
-        night=last.night,
+        night=last,
         came=came,
         age_hours=hours,
-        attention=excused.heard(facts.attention, last.night),
+        attention=excused.heard(facts.attention, last),
         counts=vars(facts.rows) | vars(facts.counts),
-        review_by=review_by,
+        review_by=facts.review_by,
     )
 
 
@@ -131,59 +210,28 @@ def _given_up(excused: Excuses, last: str, due: Due) -> str:
     return ""
 
 
-def _review(day: str | None, due: Due) -> str:
-    """What is said when the model's review comes near; what wants attention says it once it is past."""
-    if day is None or day > (due.now + SOON).date().isoformat():
-        return ""
-    return f"its model is to be reviewed by {day}"
-
-
-def _last(connection: sa.Connection, series: str, due: Due) -> sa.Row[Any] | None:
-    """The run in force of the last night, or of the night that is asked for."""
-    mine = sa.select(RUNS).where(RUNS.c.series == series, ~RUNS.c.shadow, RUNS.c.night <= due.latest)
-    ordered = mine.order_by(RUNS.c.night.desc(), RUNS.c.entry.desc()).limit(1)
-    if due.night is not None:
-        asked = connection.execute(ordered.where(RUNS.c.night == due.night.isoformat())).first()
-        if asked is not None:
-            return asked
-    return connection.execute(ordered).first()
-
-
-def _first_recorded(connection: sa.Connection, series: str, night: str) -> str:
-    """When a night came: another revision of it does not make it younger."""
-    recorded = sa.select(sa.func.min(TRAIL.c.recorded)).join(RUNS, RUNS.c.entry == TRAIL.c.number)
-    mine = recorded.where(RUNS.c.series == series, RUNS.c.night == night, ~RUNS.c.shadow)
-    return str(connection.scalar(mine))
-
-
-def _fault(last: sa.Row[Any], hours: float, due: Due) -> str:
-    """Why the series is not fine; empty where it is."""
+def _fault(last: str, hours: float, due: Due) -> tuple[str, str]:
+    """Why the series is not fine, and what is said of one that may still come; empty where nothing is."""
     if hours < -1:
-        return "it was recorded in the future: is the clock right?"
+        return "it was recorded in the future: is the clock right?", ""
+    if due.night is not None and last != due.night.isoformat():
+        end = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo) + due.grace
+        if due.now < end:
+            return "", f"the night of {due.night} is due by {end:%Y-%m-%d %H:%M}"
+        return f"the night of {due.night} is not published", ""
     if due.night is not None:
-        missing = last.night != due.night.isoformat()
-        return f"the night of {due.night} is not published" if missing and not _waits(last.night, due) else ""
+        return "", ""
+    if datetime.timedelta(hours=hours) > due.max_age:
+        return f"none since for more than {due.max_age.total_seconds() / 3600:g} h", ""
     # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
     # or on the next.
-    begun = datetime.datetime.combine(
-        datetime.date.fromisoformat(last.night), datetime.time(), due.now.tzinfo
-    )
-    if datetime.timedelta(hours=hours) > due.max_age:
-        return f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
+    begun = datetime.datetime.combine(datetime.date.fromisoformat(last), datetime.time(), due.now.tzinfo)
     if due.now - begun > due.max_age + 2 * DAY:
-        return "last run was a late entry; no run for a newer date"
-    return ""
+        return "last run was a late entry; no run for a newer date", ""
+    return "", ""
 
 
-def _waits(night: str, due: Due) -> str:
-    """What is said of a night that is asked for and has not to be there yet; empty otherwise."""
-    if due.night is None or night == due.night.isoformat():
-        return ""
-    midnight = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo)
-    early = due.now < midnight + due.grace
-    return f"the night of {due.night} is due by {(midnight + due.grace):%Y-%m-%d %H:%M}" if early else ""
-
-
+READABLE = "screening_ledger_readable"
 HELP = {
     "screening_fine": "1 where the night that is due came.",
     "screening_attention_reasons": "Reasons why that night wants a look.",
@@ -199,41 +247,37 @@ HELP = {
 
 def _figures(pulse: Pulse) -> dict[str, float | None]:
     """What `HELP` names, of one series; None is not known."""
-    counts = pulse.counts or {}
-    return {
-        "screening_fine": float(pulse.fine),
-        "screening_attention_reasons": len(pulse.attention),
-        "screening_night_timestamp_seconds": _seconds(pulse.night, "T00:00:00+00:00"),
-        "screening_came_timestamp_seconds": _seconds(pulse.came),
-        "screening_review_timestamp_seconds": _seconds(pulse.review_by, "T00:00:00+00:00"),
-        "screening_rows_scored": counts.get("scored"),
-        "screening_rows_flagged": counts.get("flagged"),
-        "screening_cases": counts.get("cases"),
-        "screening_cases_new": counts.get("new"),
-    }
-
-
-def _seconds(text: str | None, time: str = "") -> float | None:
-    return None if text is None else datetime.datetime.fromisoformat(text + time).timestamp()
+    counts, midnight = pulse.counts or {}, "T00:00:00+00:00"
+    times = [
+        pulse.night and pulse.night + midnight,
+        pulse.came,
+        pulse.review_by and pulse.review_by + midnight,
+    ]
+    figures: list[float | None] = [
+        float(pulse.fine),
+        len(pulse.attention),
+        *(datetime.datetime.fromisoformat(time).timestamp() if time else None for time in times),
+        *(counts.get(name) for name in ("scored", "flagged", "cases", "new")),
+    ]
+    return dict(zip(HELP, figures, strict=True))
 
 
 def exposition(pulses: Sequence[Pulse]) -> str:
     """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
-    known = [pulse for pulse in pulses if pulse.series is not None]
-    lines = _head("screening_ledger_readable", "1 where the ledger was read and holds a series.")
-    lines.append(f"screening_ledger_readable {float(bool(known) or any(each.fine for each in pulses)):g}")
-    figures = [(pulse.series, _figures(pulse)) for pulse in known]
-    for name, words in HELP.items():
-        values = [(series, value) for series, of_it in figures if (value := of_it[name]) is not None]
-        lines += _head(name, words) if values else []
-        lines += [f'{name}{{series="{_escaped(series)}"}} {value:.17g}' for series, value in values]
+    figures = [(_label(pulse.series), _figures(pulse)) for pulse in pulses if pulse.series is not None]
+    readable = float(bool(figures) or any(pulse.fine for pulse in pulses))
+    families: dict[str, list[tuple[str, float | None]]] = {READABLE: [("", readable)]}
+    families |= {name: [(label, of_it[name]) for label, of_it in figures] for name in HELP}
+    lines = []
+    for name, values in families.items():
+        known = [f"{name}{label} {value:.17g}" for label, value in values if value is not None]
+        if known:
+            words = HELP.get(name, "1 where the ledger was read and holds a series.")
+            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", *known]
     return "\n".join(lines) + "\n"
 
 
-def _escaped(name: str | None) -> str:
-    """As a label: who asks for a series may have typed anything."""
-    return str(name).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _head(name: str, words: str) -> list[str]:
-    return [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
+def _label(series: str) -> str:
+    """A label: who asks for a series may have typed anything."""
+    escaped = series.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{series="{escaped}"}}'

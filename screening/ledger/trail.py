@@ -161,13 +161,13 @@ def facts_of(connection: sa.Connection, *kinds: str) -> Iterator[dict[str, Any]]
         yield first.facts | texts | {"entry": entry.number, "recorded": entry.recorded}
 
 
-def stated(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The facts of entries by their number: what stands in their part 0."""
-    chosen = sa.select(PARTS.c.entry, PARTS.c.facts).where(PARTS.c.part == 0)
+def parts_of(connection: sa.Connection, numbers: Sequence[int], place: int) -> dict[int, Part]:
+    """By number the part at a place of these entries."""
+    chosen = sa.select(PARTS).where(PARTS.c.part == place)
     rows = (
         row for some in portions(numbers) for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
     )
-    return {row.entry: json.loads(row.facts) for row in rows}
+    return {row.entry: part_in(row) for row in rows}
 
 
 def reason_of(text: str) -> Part:

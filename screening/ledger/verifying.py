@@ -1,20 +1,31 @@
-"""Following the trail from its first entry, and holding the tables to what it says: projected again."""
+"""Whether the ledger is whole: the trail from its first entry, the tables by it, and heads kept elsewhere.
+
+Tables are held to what the trail says by projecting it again. Every run directory says how far the ledger had
+come when it was written: one that is older than its run directories is not gone on with unasked.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
+from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.errors import UsageError
+from screening.documents.run import LedgerFacts, RunDocument
+from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import PARTS, PROJECTED, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import MARKS, PARTS, PROJECTED, RUNS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
-from screening.ledger.kinds import Erasing, Forgotten, Purged, facts_in, project
-from screening.ledger.trail import GENESIS, Head, Part
+from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, Reserved, append, facts_in, project
+from screening.ledger.trail import GENESIS, Head, Part, reason_of
+from screening.spelling import shown_series
+from screening.storage.serialization import read_document
 
 SHORTEST_HEAD = 12
+NEWEST = 3
+"""Run directories whose heads are looked at each night: those written last."""
 Claims = Mapping[tuple[int, int], Sequence[tuple[Sequence[int], str]]]
 """By entry and part, the places whose names became stand-ins, and the digest of these."""
 
@@ -135,3 +146,69 @@ def _refuse_strangers(connection: sa.Connection) -> None:
     there += [f"trigger {name}" for name in connection.scalars(sa.text(asked))]
     if there:
         raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(there))}")
+
+
+def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
+    """Refuse a ledger that lacks what the newest run directories at or below a place say it had.
+
+    `where`: "*" looks at those in the place alone. A directory that a killed command left before its night
+    was entered is none of these.
+    Raises ModelError: naming the directory, and how to go on.
+    """
+    with ledger.reading() as connection:
+        for place, facts in _not_in_trail(connection, runs, where, NEWEST):
+            last = trail.head(connection).number
+            raise ModelError(
+                f"the ledger is older than {place}: that run was entry {facts.entry} of its trail, "
+                f"which ends with entry {last} or went on otherwise; put the newer copy back, or go on "
+                f"with this one: screen ledger accept LEDGER --runs {runs} --reason WHY"
+            )
+
+
+def accept(ledger: Ledger, runs: Path, reason: str) -> int:
+    """Go on with a ledger that lacks what run directories say it had; gives how many do.
+
+    Raises UsageError: no reason is given.
+    """
+    why = reason_of(reason)
+    with ledger.writing() as connection:
+        heads = [(facts.entry, facts.head) for _, facts in _not_in_trail(connection, runs)]
+        if heads:
+            append(connection, ledger.clock(), Accepted(heads=heads), why)
+    return len(heads)
+
+
+def _not_in_trail(
+    connection: sa.Connection, runs: Path, where: str = "**", most: int | None = None
+) -> Iterator[tuple[Path, LedgerFacts]]:
+    """Run directories of this ledger, all or those written last, that its trail lacks and nobody accepted."""
+    chain = trail.head(connection, 1).digest
+    accepted = {tuple(head) for facts in trail.facts_of(connection, Accepted.KIND) for head in facts["heads"]}
+    documents = [
+        path
+        for path in runs.glob(f"{where}/run.json")
+        if not any(name.startswith(".") for name in path.relative_to(runs).parts)
+    ]
+    if most is not None:
+        documents = nlargest(most, documents, key=lambda path: path.stat().st_mtime_ns)
+    for path in documents:
+        try:
+            run = RunDocument.from_dict(read_document(path.parent, "run"))
+        except ModelError:
+            continue  # what is damaged is said where it is read for its own sake
+        facts = run.ledger
+        if facts is None or facts.chain != chain or (facts.entry, facts.head) in accepted:
+            continue
+        known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
+        if not known and not _is_reserved(connection, facts.series, run.date):
+            yield path.parent, facts
+
+
+def _is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
+    """Whether a night was being scored, and has not been entered since."""
+    marks = sa.select(MARKS).where(MARKS.c.kind == Reserved.KIND, MARKS.c.night == night)
+    for mark in connection.execute(marks):
+        if shown_series(mark.series) == series:
+            mine = (RUNS.c.series == mark.series) & (RUNS.c.night == night) & (RUNS.c.entry > mark.entry)
+            return connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None
+    return False

@@ -99,9 +99,7 @@ class EasyEnsemble(Classifier):
     seed : int
     """
 
-    @property
-    def linear(self) -> bool:
-        return False
+    linear = False
 
     def __init__(self, n_estimators: int = 10, n_rounds: int = 10, seed: int = 0) -> None:
         self.n_estimators = n_estimators

@@ -44,14 +44,12 @@ class FoldEnsemble:
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = self._seen(x)
-        if not self.kernel_machines:
+        if not self.standing:
             each = [oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines]
-        else:
-            found = self._scorer.decisions(x)
-            pairs = zip(found, self.standing, strict=False)  # one decision where plain machines are averaged
+        else:  # one decision where plain machines are averaged
             each = [
                 oriented(machine.scores_from(own), machine, self.kind, self.n_outputs)
-                for own, machine in pairs
+                for own, machine in zip(self._scorer.decisions(x), self.standing, strict=False)
             ]
         return np.mean(each, axis=0)
 
@@ -74,16 +72,11 @@ class FoldEnsemble:
     @property
     def standing(self) -> list[KernelMachine]:
         """The machines that stand on training rows (patients): all of them, or none."""
-        return [each for each in self.machines if isinstance(each, KernelMachine)]
-
-    @property
-    def kernel_machines(self) -> bool:
-        """Whether these stand on training rows (patients), and not on coefficients alone."""
-        return bool(self.standing)
+        return [machine for machine in self.machines if isinstance(machine, KernelMachine)]
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
-        if not self.kernel_machines:
+        if not self.standing:
             return None
         pairs = zip(self.standing, n_learned, strict=True)
         return float(np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs]))
@@ -106,7 +99,7 @@ class FoldEnsemble:
     @property
     def averages(self) -> bool:
         """Whether the machines average to a single one, so that more of them cost no more at scoring."""
-        if not self.kernel_machines:
+        if not self.standing:
             return all(machine.linear for machine in self.machines)
         return all(self._is_linear(machine) for machine in self.standing)
 
@@ -137,11 +130,11 @@ class FoldEnsemble:
         state = {"n_machines": np.asarray(len(self.machines))}
         if self.bundles is not None:
             state["bundled"] = np.asarray(True)  # the encoder knows how
-        if self.kernel_machines:
+        if self.standing:
             state["rows"], places = self.union
         for k, machine in enumerate(self.machines):
             own = dict(machine.state())
-            if self.kernel_machines:
+            if self.standing:
                 del own["rows"]
                 own["places"] = places[k]
             state |= {f"machine{k}/{name}": value for name, value in own.items()}
@@ -327,8 +320,6 @@ def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
 
 class BlendedEnsemble:
     """The fold machines of several methods; a row's score is their weighted mean, in log odds."""
-
-    kernel_machines = False
 
     def __init__(self, members: Sequence[FoldEnsemble], pooling: Pooling) -> None:
         self.members = tuple(members)

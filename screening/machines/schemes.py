@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -19,28 +21,16 @@ from screening.solvers.kernel_rows import Gram
 from screening.solvers.problem import AT_BOUND
 
 
+@dataclass(frozen=True)
 class OneVsRest:
-    """One decision function a class: that class against all others.
+    """One decision function a class: that class against all others."""
 
-    Rows have the class numbers `codes`, 0 to n_classes - 1, and stand for so many rows each, their `weights`.
-    """
-
-    def __init__(
-        self,
-        codes: np.ndarray,
-        n_classes: int,
-        weights: np.ndarray,
-        C: float,
-        cost_ratio: float | str,
-        tol: float,
-    ) -> None:
-        self.codes = codes
-        self.n_classes = n_classes
-        self.weights = weights
-        self.C = C
-        self.cost_ratio = cost_ratio
-        self.tol = tol
-        self.labels = self._labels()
+    codes: np.ndarray  # (n_rows,): class numbers, 0 to n_classes - 1
+    n_classes: int
+    weights: np.ndarray  # (n_rows,): how many rows each stands for
+    C: float
+    cost_ratio: float | str
+    tol: float
 
     @property
     def name(self) -> Hashable:
@@ -48,7 +38,9 @@ class OneVsRest:
         rows = self.codes.tobytes(), self.weights.tobytes()
         return type(self), self.C, self.cost_ratio, self.tol, *rows
 
-    def _labels(self) -> np.ndarray:
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """(n_rows, n_outputs): 1, -1, or 0 for a row that an output leaves out."""
         return np.where(self._own, 1, -1).astype(np.int8)
 
     @property
@@ -91,7 +83,8 @@ class OneVsRest:
 class OneVsOne(OneVsRest):
     """One decision function a pair of classes, over its rows; the later class is the positive one."""
 
-    def _labels(self) -> np.ndarray:
+    @cached_property
+    def labels(self) -> np.ndarray:
         codes, n_classes = self.codes, self.n_classes
         pairs = [(codes == b).astype(int) - (codes == a) for a, b in combinations(range(n_classes), 2)]
         return np.column_stack(pairs).astype(np.int8)
@@ -119,22 +112,19 @@ class AllAtOnce(OneVsRest):
     """One problem for all classes, over one kernel and without intercept."""
 
     def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
-        return [self._at_once(gram, c) for c in factors]
-
-    def _at_once(self, gram: Gram, c: np.ndarray) -> Dual:
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
-        upper = self._row_costs()
-        weights, alphas, gap, n_iter = self._solution(gram, c[:, 0], upper)
+        codes, weights = self.codes, self.weights
+        upper = float(self.C) * weights
+        if self.cost_ratio == "balanced":
+            upper = self.C * weights.sum() / (self.n_classes * np.bincount(codes, weights)[codes]) * weights
+        return [self._dual(upper, *self._solution(gram, c[:, 0], upper)) for c in factors]
+
+    def _dual(
+        self, upper: np.ndarray, weights: np.ndarray, alphas: np.ndarray, gap: float, n_iter: int
+    ) -> Dual:
         weights = np.where(np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0)
         free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
         return Dual(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
-
-    def _row_costs(self) -> np.ndarray:
-        codes, weights = self.codes, self.weights
-        if self.cost_ratio != "balanced":
-            return float(self.C) * weights
-        of_class = self.n_classes * np.bincount(codes, weights)[codes]
-        return self.C * weights.sum() / of_class * weights
 
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray

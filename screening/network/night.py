@@ -21,17 +21,11 @@ from screening.documents.history import OverviewDocument, SeriesNight, worst
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.errors import Locked, ModelError, ScreenError
-from screening.ledger import (
-    Artefact,
-    Excuses,
-    Ledger,
-    Published,
-    excused,
-    hand_out,
-    heads,
-    open_ledger,
-    published,
-)
+from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.nights import Published, published
+from screening.ledger.register import Artefact, hand_out
+from screening.ledger.status import Excuses, excused
+from screening.ledger.verifying import refuse_older
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
 from screening.page.page import render_overview
@@ -301,7 +295,7 @@ def _document(
 
 def _plans(network: Network, night: str) -> dict[str, Plan]:
     with open_ledger(network.ledger, make=True) as ledger:
-        heads.refuse_older(ledger, network.runs)
+        refuse_older(ledger, network.runs)
         return {name: plan_of(network, ledger, name, night) for name in network.series}
 
 
@@ -311,7 +305,7 @@ def plan_of(network: Network, ledger: Ledger, name: str, night: str) -> Plan:
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
     tonight = datetime.date.fromisoformat(night)
     days = [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
-    there, excuses = published(ledger, name, ""), excused(ledger, name)
+    there, excuses = published(ledger, name), excused(ledger, name)
     missed = [
         day
         for day in days

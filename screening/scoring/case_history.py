@@ -10,7 +10,7 @@ from screening.documents.base import Reason
 from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
-from screening.ledger import Known, NightCases, Recorded, series_by
+from screening.ledger.nights import Known, NightCases, Recorded, series_by
 from screening.spelling import shown_series
 from screening.storage.model import Model
 

@@ -16,7 +16,8 @@ from screening.documents.run import Delivery, RunDocument, ScoreCounts
 from screening.errors import CohortError
 from screening.gates.delivery import examine, share_that_stays, still_there
 from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
-from screening.ledger import Ledger, PastNights, past_nights
+from screening.ledger.database import Ledger
+from screening.ledger.nights import PastNights, past_nights
 from screening.scoring.case_history import digests_of, series_of
 from screening.scoring.drift import REMEMBERED
 from screening.statistics.shift import shift

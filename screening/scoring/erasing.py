@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from screening.cohort.ids import kept_lot
 from screening.documents.run import RunDocument
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
-from screening.ledger import Ledger
+from screening.ledger.database import Ledger
 from screening.ledger.erasing import Whom, erase
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import Artefact, hand_out, runs_naming, standing
@@ -45,49 +46,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where patients are named besides the ledger; directories are searched with all below them."""
-
-    # runs, models, pages: of run and comparison directories, of models, and of pages copied for their
-    # readers.
-    runs: Path | None = None
-    models: Path | None = None
-    pages: Path | None = None
-
-
-@dataclass
-class Report:
-    """What was erased, or would be; places and counts, no patient."""
-
-    # runs, comparisons, models, pages: written anew.
-    runs: list[Path] = field(default_factory=list)
-    comparisons: list[Path] = field(default_factory=list)
-    models: list[Path] = field(default_factory=list)
-    pages: list[Path] = field(default_factory=list)
-    removed: list[Path] = field(default_factory=list)  # Pages of one case, exports, copies: made again.
-    # What a killed command would have gone on from, removed: rows without names, so nobody's can be told.
-    pieces: list[Path] = field(default_factory=list)
-    # Models that hold a copy of the patient's row, and the day after which each scores no more.
-    retrain: dict[str, str] = field(default_factory=dict)
-    ledger: dict[str, int] = field(default_factory=dict)  # Nights, cases, verdicts and mentions.
-    left: list[str] = field(default_factory=list)  # What could not be done, and why.
-
-    @property
-    def found(self) -> bool:
-        """Whether the patient was known anywhere."""
-        return bool(any(self.ledger.values()) or any(getattr(self, key) for key in (*PATIENTS, "left")))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
-        lists = {key: [str(path) for path in getattr(self, key)] for key in PLACES}
-        return {"ledger": self.ledger} | lists | {"retrain": self.retrain, "left": self.left}
-
-
-PATIENTS = ("runs", "comparisons", "models", "pages", "removed")
+PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
+"""What was written anew; `removed`, because a command makes it again; and `pieces` that a killed command
+would have gone on from: rows without names, so nobody's can be told."""
 HANDED_OUT = ("case", "export", "copy")
 """Of the register, what a command makes again and erasing removes."""
-PLACES = (*PATIENTS, "pieces")
 
 
 @dataclass(frozen=True)
@@ -96,54 +59,70 @@ class Erasure:
 
     whom: Whom
     ledger: Ledger
-    places: Places
+    # Searched with all below them: run and comparison directories, models, and pages copied for readers.
+    runs: Path | None = None
+    models: Path | None = None
+    pages: Path | None = None
     retrain_by: datetime.date | None = None  # For models that hold the patient's row.
     dry_run: bool = False  # Only say what would go.
     templates: Path | None = None  # A site's own, for pages that are drawn again.
     signer: Ed25519PrivateKey | None = None  # Signs the models that are sealed anew.
+    places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in PLACES}, init=False)
+    retrain: dict[str, str] = field(default_factory=dict, init=False)
+    left: list[str] = field(default_factory=list, init=False)
 
-    def done(self, action: str, reason: str) -> Report:
+    def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
 
         `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
+        Returns what was erased, or would be, as `--json` prints it; no patient in it: of the `ledger` how
+        much, by `PLACES` the directories and files, models to `retrain` since they hold a copy of the
+        patient's row, with the day after which each scores no more, and what could not be done and was
+        `left`, with why.
         """
-        report, whom = Report(), self.whom
-        with self.ledger.reading() as connection:
-            listed = [one for one in standing(connection) if whom.of_night(one.night, one.series)]
-            keys = (
-                runs_naming(connection, whom.name) if whom.name is not None else {one.key for one in listed}
-            )
-        for root in (self.places.models, self.places.runs):
-            self._half_done(report, root)
+        name, listed = self.whom.name, self._listed()
+        keys: set[str | None] = {one.key for one in listed}
+        if name is not None:
+            with self.ledger.reading() as connection:
+                keys = {*runs_naming(connection, name)}
+        for root in (self.models, self.runs):
+            if root is not None:
+                self._sweep(root.resolve())
         # Before the runs that say whose files these are.
         for one in listed:
             if one.what in HANDED_OUT and one.state == "as written" and self._names(one, keys):
-                with _noted(report, one.place):
-                    self._remove(report, one)
-        if whom.name is not None:
-            self._each(report, self.places.models, "model", self._model, listed)
-            self._each(report, self.places.runs, "comparison", self._comparison, listed)
-        self._each(report, self.places.runs, "run", partial(self._run, listed=listed), listed)
-        report.left += self._left(keys) + self._pages_left()
-        report.ledger = vars(erase(self.ledger, action, reason, whom, dry_run=self.dry_run))
-        return report
+                with self._noting(one.place):
+                    self._remove(one)
+        steps: list[tuple[str, Path | None, Callable[[Path], None]]] = []
+        if name is not None:
+            steps = [("model", self.models, self._model), ("comparison", self.runs, self._comparison)]
+        steps.append(("run", self.runs, partial(self._run, listed=listed)))
+        for kind, root, step in steps:
+            folders = [] if root is None else [*_directories(root, kind)]
+            known = {folder.resolve() for folder in folders}
+            # And where the register has one.
+            places = dict.fromkeys(one.place for one in listed if one.what == kind)
+            folders += [at for at in places if at not in known and (at / f"{kind}.json").exists()]
+            for folder in folders:
+                with self._noting(folder):
+                    step(folder)
+        if not self.dry_run:
+            self.left.extend(self._left(keys))
+        erased = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run)
+        return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
-    def _each(
-        self,
-        report: Report,
-        root: Path | None,
-        kind: str,
-        step: Callable[[Report, Path], None],
-        listed: Sequence[Artefact],
-    ) -> None:
-        """Take a step in every directory of a kind: below the root, and where the register has one."""
-        folders = [*_directories(root, kind)] if root is not None else []
-        known = {folder.resolve() for folder in folders}
-        places = dict.fromkeys(one.place for one in listed if one.what == kind)
-        folders += [at for at in places if at not in known and (at / f"{kind}.json").exists()]
-        for folder in folders:
-            with _noted(report, folder):
-                step(report, folder)
+    @contextmanager
+    def _noting(self, place: Path) -> Iterator[None]:
+        """Say what could not be done at a place: the other places are not to wait for it."""
+        try:
+            yield
+        except (ScreenError, OSError) as error:
+            again = "; run this again afterwards" if isinstance(error, Locked) else ""
+            self.left.append(f"{place}: {error}{again}")
+
+    def _listed(self) -> list[Artefact]:
+        with self.ledger.reading() as connection:
+            return [one for one in standing(connection) if self.whom.of_night(one.night, one.series)]
 
     def _names(self, one: Artefact, keys: Collection[str | None]) -> bool:
         """Whether a file that shows a run, or a case of it, names one of those meant."""
@@ -156,9 +135,8 @@ class Erasure:
         name = re.escape(html.escape(str(self.whom.name)))
         return bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
 
-    def _remove(self, report: Report, one: Artefact) -> None:
-        """Remove a file that is made again by a command: a page of one case, an export, a copy."""
-        report.removed.append(one.place)
+    def _remove(self, one: Artefact) -> None:
+        self.places["removed"].append(str(one.place))
         if not self.dry_run:
             if one.place.is_dir():
                 shutil.rmtree(one.place)
@@ -166,77 +144,69 @@ class Erasure:
                 one.place.unlink()
             hand_out(self.ledger, replace(one, sha256=None))
 
-    def _left(self, keys: Collection[str | None]) -> list[str]:
-        """What the register lists and this could not erase; what is gone is entered as that."""
-        if self.dry_run:
-            return []
-        with self.ledger.reading() as connection:
-            listed = [one for one in standing(connection) if self.whom.of_night(one.night, one.series)]
-        left = []
-        for one in listed:
+    def _left(self, keys: Collection[str | None]) -> Iterator[str]:
+        """What the register lists, and what lies among the pages, that this could not erase."""
+        for one in self._listed():
             state = one.state
             if state == "missing":
                 hand_out(self.ledger, replace(one, sha256=None))
             elif state == "unreachable" and (one.key in keys or one.key is None):
-                left.append(f"{one.place}: it cannot be reached; run this again once it can")
+                yield f"{one.place}: it cannot be reached; run this again once it can"
             elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, keys):
-                left.append(f"{one.place}: it is not as it was written, so it was left; remove it")
-        return left
+                yield f"{one.place}: it is not as it was written, so it was left; remove it"
+        if self.pages is not None and self.whom.name is not None:
+            for path in sorted(self.pages.rglob("*.html")):
+                if self._reads(path):
+                    yield f"{path}: no run directory is the origin of this page; remove it"
 
-    def _half_done(self, report: Report, root: Path | None) -> None:
+    def _sweep(self, target: Path) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
-        if root is None:
-            return
-        target = root.resolve()
         inside = [Path(folder) for folder, _, _ in _walked(target)]
-        pieces = [
-            *waiting_in(target.parent, target.name),
-            *(each for at in inside for each in waiting_in(at)),
-        ]
+        pieces = chain(waiting_in(target.parent, target.name), *map(waiting_in, inside))
         for place, out in pieces if self.whom.name is not None else ():
-            with _noted(report, place):
+            with self._noting(place):
                 if not self.dry_run:
                     with hold(out):
                         shutil.rmtree(place)
-                report.pieces.append(place)
+                self.places["pieces"].append(str(place))
         for folder in (target.parent, *inside) if not self.dry_run else ():
             sweep(folder)
 
-    def _model(self, report: Report, folder: Path) -> None:
+    def _model(self, folder: Path) -> None:
         leave = partial(
             without_patient, name=str(self.whom.name), retrain_by=self.retrain_by or datetime.date.max,
             today=datetime.date.today(),
         )  # fmt: skip
         after = leave(load_model(folder))
-        if after is not None and not self.dry_run:
+        if after is None:
+            return
+        if not self.dry_run:
             with publish(folder, "model") as new:
                 before = load_model(folder)
                 after = leave(before)
                 if after is None:
                     raise Locked("somebody else has just written it")
-                draw = partial(render_model, templates=self.templates)
-                write_model(after, new, draw, self.signer)
+                write_model(after, new, partial(render_model, templates=self.templates), self.signer)
                 # Entered before it stands there: the next attempt knows of one that never came to.
                 record_sealed(self.ledger, before.digest, after.digest)
-        if after is not None:
-            report.models.append(folder)
-            if after.facts.retrain_by:
-                report.retrain[str(folder)] = after.facts.retrain_by
+        self.places["models"].append(str(folder))
+        if after.facts.retrain_by:
+            self.retrain[str(folder)] = after.facts.retrain_by
 
-    def _run(self, report: Report, folder: Path, listed: Sequence[Artefact]) -> None:
+    def _run(self, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
         run = RunDocument.from_dict(document)
-        night, known = run.date, run.ledger
-        if not self.whom.of_night(night, known.series if known else None):
+        known = run.ledger
+        if not self.whom.of_night(run.date, known.series if known else None) or not names_in(
+            folder, document, name
+        ):
             return
-        if not names_in(folder, document, name):
-            return
-        report.runs.append(folder)
+        self.places["runs"].append(str(folder))
         old = folder / "report.html"
         drawn = old.read_bytes() if old.exists() else None
-        mine = [one for one in listed if known is not None and one.key == known.key]
-        copies = self._copies(drawn, night, mine)
-        report.pages += copies
+        here = {one.place: one for one in listed if known is not None and one.key == known.key}
+        copies = [] if drawn is None else self._copies(drawn, run.date, here.values())
+        self.places["pages"] += map(str, copies)
         if self.dry_run:
             return
         with publish(folder, "run") as new:
@@ -248,9 +218,8 @@ class Erasure:
             # By its time the newest head is found, and this is none.
             written_at = (folder / "run.json").stat().st_mtime_ns
             os.utime(new / "run.json", ns=(written_at, written_at))
-            here = {one.place: one for one in mine}
-            now = {folder.resolve(): digest_of(new / "run.json")}
-            now |= {copy.resolve(): hashlib.sha256(page).hexdigest() for copy in copies}
+            now = dict.fromkeys(copies, hashlib.sha256(page).hexdigest())
+            now[folder.resolve()] = digest_of(new / "run.json")
             hand_out(self.ledger, *(replace(here[at], sha256=now[at]) for at in now if at in here))
             # Before the run they are found by is another one.
             for copy in copies:
@@ -258,36 +227,24 @@ class Erasure:
                 group = status.st_gid if status.st_gid != os.getegid() else None
                 write_whole(copy, page, status.st_mode & 0o777, group)
 
-    def _comparison(self, report: Report, folder: Path) -> None:
+    def _comparison(self, folder: Path) -> None:
         scores = folder / "scores.parquet"
         if self.whom.name not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
             return
-        report.comparisons.append(folder)
+        self.places["comparisons"].append(str(folder))
         if self.dry_run:
             return
         with publish(folder, "comparison") as new:
-            for path in folder.iterdir():
-                if path != scores:
-                    (new / path.name).write_bytes(path.read_bytes())
+            shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
             rewrite_scores(scores, new / scores.name, self.whom.name)
 
-    def _copies(self, page: bytes | None, night: str, mine: Sequence[Artefact]) -> list[Path]:
+    def _copies(self, page: bytes, night: str, mine: Collection[Artefact]) -> list[Path]:
         """Copies for readers of a run's page: those of the register, and what else lies among the pages."""
-        if page is None:
-            return []
         found = [one.place for one in mine if one.what == "page" and one.state == "as written"]
-        if self.places.pages is not None:
-            names = (f"{night}.html", "latest.html")
-            found += [path for name in names for path in sorted(self.places.pages.rglob(name))]
-        alike = {path.resolve(): path for path in found if path.is_file() and path.read_bytes() == page}
-        return [*alike.values()]
-
-    def _pages_left(self) -> list[str]:
-        """Copies that no run directory accounts for and that still name the patient."""
-        if self.places.pages is None or self.whom.name is None or self.dry_run:
-            return []
-        left = [path for path in sorted(self.places.pages.rglob("*.html")) if self._reads(path)]
-        return [f"{path}: no run directory is the origin of this page; remove it" for path in left]
+        if self.pages is not None:
+            for name in (f"{night}.html", "latest.html"):
+                found += sorted(self.pages.rglob(name))
+        return [*{path.resolve() for path in found if path.is_file() and path.read_bytes() == page}]
 
 
 def _directories(root: Path, kind: str) -> Iterator[Path]:
@@ -305,16 +262,6 @@ def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     for folder, inside, files in os.walk(root):
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         yield folder, inside, files
-
-
-@contextmanager
-def _noted(report: Report, place: Path) -> Iterator[None]:
-    """Say what could not be done at a place: the other places are not to wait for it."""
-    try:
-        yield
-    except (ScreenError, OSError) as error:
-        again = "; run this again afterwards" if isinstance(error, Locked) else ""
-        report.left.append(f"{place}: {error}{again}")
 
 
 TABLES = ("scores.parquet", "flagged.csv")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
-from screening.ledger import Known
+from screening.ledger.nights import Known
 from screening.sources.parquet_rows import parquet_file
 from screening.storage.model import Model, ScoreColumns, Scored
 

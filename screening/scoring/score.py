@@ -24,7 +24,10 @@ from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.gates.own_nights import counts_of
 from screening.kernels.threads import limit_threads
-from screening.ledger import Artefact, Ledger, entering, heads, reserve
+from screening.ledger.database import Ledger
+from screening.ledger.nights import entering, reserve
+from screening.ledger.register import Artefact
+from screening.ledger.verifying import refuse_older
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
 from screening.page.site_templates import check_templates
@@ -181,7 +184,7 @@ def score(
     _refuse_other_night(out, night, model)
     check_templates(templates, "run")
     if ledger is not None:
-        heads.refuse_older(ledger, Path(out).resolve().parent, "*")
+        refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     with (
         limit_threads(jobs),

@@ -7,47 +7,38 @@ through once by Python's strict reader, which tells the row that cannot be read.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
 import itertools
 import re
-import zlib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from screening.errors import CohortError, ScreenError, of_system
+from screening.errors import CohortError
 from screening.sources.number_formats import NUMBER, decimal_marks
 from screening.sources.readers import Batches
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-DELIMITERS = (",", ";", "\t", "|")
-SAMPLE_ROWS = 2000
-# No table comes near, and memory holds it.
-LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
-NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
-# What Arrow reads at a time, at least; a row may reach over two.
-BLOCK_BYTES = 1 << 16
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+# What is read of a file to see how it is written: characters, and rows of them.
+SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
+# What Arrow reads at a time, at least and at most; a row may reach over two.
+BLOCK_BYTES, LONGEST_LINE = 1 << 16, 16 << 20
 GZIPPED = b"\x1f\x8b"
-# Characters; no table comes near, and memory holds it.
-LONGEST_LINE = 16 << 20
-# What a gzip file may unfold to: text shrinks to a twentieth, zeros to a thousandth.
-LEAST_UNPACKED, MOST_FOLDS = 1 << 30, 100
-# Bytes that mean nothing in cp1252; a file that holds one was written in something else.
-CP1252_HOLES = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-NOT_ASCII = bytes(range(128, 256))
-BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,44 +60,37 @@ class CsvForm:
         comma = ", decimal comma" if self.decimal == "," else ""
         mark = "point" if comma else "comma"
         but = f"{', but' if comma else ','} decimal {mark} in {', '.join(self.others)}" if self.others else ""
-        return f"CSV, delimiter {NAMES[self.delimiter]}, encoding {self.encoding}{comma}{but}"
+        return f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}{comma}{but}"
 
 
-def csv_form(path: Path) -> CsvForm:
-    """Detect encoding (from the whole file), delimiter and decimal mark (from its first rows).
+def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
+    """The names of the columns, and how the file is written.
 
+    The encoding is detected from the whole file, delimiter and decimal mark from its first rows.
     Raises CohortError: not text, no header, a header that looks like a data row.
     """
     encoding, quoted = _examined(path)
-    try:
-        with opened_text(path, encoding) as stream:
-            head = stream.read(1 << 20)
-    except READING as error:
-        raise fault_of(error, path, encoding) from None
+    with _opened_text(path, encoding) as stream:
+        text = stream.read(SAMPLE)
     # An Excel `sep=` line is no row of the table.
-    named = re.match(r"sep=(.)\r?\n", head)
+    named = re.match(r"sep=(.)\r?\n", text)
     skipped = named.end() if named else 0
-    body = head[skipped:]
+    body = text[skipped:]
     delimiter = named[1] if named and named[1] in DELIMITERS else _delimiter(body)
     rows = _parsed(body, delimiter)
     if not rows:
         raise CohortError(f"{path.name}: the file is empty; export it again")
     header = [name.strip() for name in rows[0]]
-    if len(header) > MOST_COLUMNS or max(map(len, header)) > LONGEST_NAME:
-        raise CohortError(
-            f"{path.name}, first row: more than {MOST_COLUMNS} columns, or a name of more than "
-            f"{LONGEST_NAME} characters; is it a header?"
-        )
     _refuse_headless(path.name, header)
     if len(header) == 1:
         _refuse_title(path.name, body)
-    start = len(head[: skipped + _header_end(body, delimiter)].encode())
+    start = len(text[: skipped + _header_end(body, delimiter)].encode())
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted)
-    return replace(form, broken=_broken_row(path, form)) if quoted else form
+    return header, replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
-def csv_batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
+def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
     """Yield the rows in order; cells are text, blank lines no rows.
 
     Raises CohortError: a row cannot be read; those before it were given.
@@ -131,21 +115,13 @@ def csv_batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], bat
             raise CohortError(
                 f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
             ) from None
-    except READING as error:
-        raise fault_of(error, path, form.encoding) from None
     if broken:
         raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
 
 
-def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
-    """The names of the columns, and how the file is written; raises as `csv_form` does."""
-    form = csv_form(path)
-    return form.header, form
-
-
 def _opened_rows(path: Path, form: CsvForm) -> pa.NativeFile:
     """The file behind its header, as UTF-8."""
-    stream = pa.PythonFile(opened_bytes(path), mode="r")
+    stream = pa.PythonFile(_opened_bytes(path), mode="r")
     if form.encoding != "utf-8":
         stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
     stream.read(form.start)
@@ -231,78 +207,61 @@ def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
     """The first row that Python's strict reader refuses, and why."""
     row = 0
     try:
-        with opened_text(path, form.encoding) as stream:
+        with _opened_text(path, form.encoding) as stream:
             # The header is read once more: where it ends is known in bytes.
-            rows = csv.reader(_lines_of(stream), delimiter=form.delimiter, strict=True)
+            rows = csv.reader(stream, delimiter=form.delimiter, strict=True)
             next((cells for cells in rows if cells == form.names), None)
             for cells in rows:
                 row += bool(cells)
-    except _LongLine:
-        return row + 1, f"a line of more than {LONGEST_LINE} characters; is a line end missing?"
     except csv.Error:
         return row + 1, (
             "a quote is not closed or stands inside a cell, or a cell has over 131072 characters; "
             "double the quotes inside cells, or export the file again"
         )
-    except READING as error:
-        raise fault_of(error, path, form.encoding) from None
     return None
-
-
-def _lines_of(stream: io.TextIOWrapper) -> Iterator[str]:
-    while line := stream.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise _LongLine
-        yield line
 
 
 def _header_end(body: str, delimiter: str) -> int:
     """Characters up to the end of the first row that has a filled cell."""
     lines = io.StringIO(body, newline="")
-    filled = (cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
-    next(filled)
+    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
     return lines.tell()
 
 
-def _parsed(head: str, delimiter: str) -> list[list[str]]:
+def _parsed(text: str, delimiter: str) -> list[list[str]]:
+    """The first rows of a text that have a filled cell."""
     rows: list[list[str]] = []
-    reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
     try:
-        for cells in reader:
-            if cells and any(cell.strip() for cell in cells):
+        for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if any(map(str.strip, cells)):
                 rows.append(cells)
             if len(rows) > SAMPLE_ROWS:
-                break
-        else:
-            # The last row may be cut by the end of the sample.
-            rows = rows[:-1] if len(head) >= 1 << 20 and len(rows) > 1 else rows
+                return rows
     except csv.Error:
-        pass
-    return rows
+        return rows
+    # The last row may be cut by the end of the sample.
+    return rows[:-1] if len(text) >= SAMPLE and len(rows) > 1 else rows
 
 
-def _delimiter(head: str) -> str:
+def _delimiter(text: str) -> str:
     """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
 
     def fit(delimiter: str) -> tuple[float, int]:
-        rows = _parsed(head, delimiter)[:200]
-        width = len(rows[0]) if rows else 0
-        if width < 2:
-            return 0.0, 0
-        return sum(len(cells) == width for cells in rows) / len(rows), width
+        widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
+        return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
 
     return max(DELIMITERS, key=fit)
 
 
-def _refuse_title(name: str, head: str) -> None:
+def _refuse_title(name: str, text: str) -> None:
     for delimiter in DELIMITERS:
-        widths = Counter(len(cells) for cells in _parsed(head, delimiter)[1:])
-        width, often = max(widths.items(), key=lambda each: each[1], default=(0, 0))
-        if width > 2 and often > widths.total() / 2:
-            raise CohortError(
-                f"{name}, first row: one cell above rows of {width}; is it a title? "
-                "The column names come first: remove what stands above them"
-            )
+        widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
+        for width, often in widths.most_common(1):
+            if width > 2 and often > widths.total() / 2:
+                raise CohortError(
+                    f"{name}, first row: one cell above rows of {width}; is it a title? "
+                    "The column names come first: remove what stands above them"
+                )
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:
@@ -317,126 +276,72 @@ def _refuse_headless(name: str, header: list[str]) -> None:
         )
 
 
-def opened_bytes(path: Path) -> BinaryIO:
-    stream = path.open("rb")
-    zipped = stream.read(2) == GZIPPED
-    stream.seek(0)
-    if not zipped:
-        return stream
-    stream.close()
-    return io.BufferedReader(_Unpacked(path))
+def _opened_bytes(path: Path) -> BinaryIO:
+    with path.open("rb") as stream:
+        packed = stream.read(2) == GZIPPED
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
 
 
-class _Unpacked(io.RawIOBase):
-    """A gzip file that is refused once it unfolds to more than a table would."""
-
-    def __init__(self, path: Path):
-        self._stream = gzip.GzipFile(path, "rb")
-        self._left = max(LEAST_UNPACKED, MOST_FOLDS * path.stat().st_size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        into = memoryview(buffer)
-        content = self._stream.read1(len(into))
-        self._left -= len(content)
-        if self._left < 0:
-            raise _Bomb
-        into[: len(content)] = content
-        return len(content)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _Bomb(Exception):
-    """A compressed file unfolds to more than is read."""
-
-
-class _LongLine(Exception):
-    """A line is longer than is read."""
-
-
-READING = (UnicodeError, EOFError, OSError, zlib.error, _Bomb)
-"""What reading a file as text may raise."""
-
-
-def fault_of(error: Exception, path: Path, encoding: str) -> ScreenError:
-    """The system's refusal, a bomb, or damage."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return of_system(error, path)
-    if isinstance(error, _Bomb):
-        return CohortError(f"{path.name}: unfolds to more than {MOST_FOLDS} times its size; unpack it first")
-    return CohortError(damaged(path.name, encoding))
-
-
-def opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(opened_bytes(path), encoding=encoding, newline="")
-
-
-def damaged(name: str, encoding: str) -> str:
-    return f"{name}: damaged or cut short (read as {encoding}); export it again as UTF-8"
+def _opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened_bytes(path), encoding=encoding, newline="")
 
 
 def _examined(path: Path) -> tuple[str, bool]:
-    """Encoding that the whole file agrees with, a byte-order mark, UTF-8, cp1252, else latin-1; and whether
-    it has quotes.
+    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
+
+    And whether it has quotes.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    utf8, holes, lines, foreign, quoted = True, False, 1, 0, False
-    try:
-        with opened_bytes(path) as stream:
-            head = stream.read(1 << 16)
-            for mark, encoding in BOMS:
-                if head.startswith(mark):
-                    return encoding, True
-            wide = _utf16_without_mark(head)
-            if wide:
-                return wide, True
-            chunk = head
-            while chunk:
-                if b"\0" in chunk:
-                    line = lines + chunk[: chunk.index(b"\0")].count(b"\n")
-                    raise CohortError(
-                        f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
-                        "export it again as UTF-8"
-                    )
-                lines += chunk.count(b"\n")
-                quoted = quoted or b'"' in chunk
-                foreign += len(chunk) - len(chunk.translate(None, NOT_ASCII))
-                holes = holes or any(hole in chunk for hole in CP1252_HOLES)
-                if utf8:
-                    try:
-                        decoder.decode(chunk)
-                    except UnicodeDecodeError:
-                        utf8 = False
-                chunk = stream.read(1 << 20)
-            if utf8:
-                left = len(decoder.getstate()[0])
-                # A last character cut in two after others that were whole: UTF-8, but not all of it.
-                if left and foreign > left:
-                    raise CohortError(damaged(path.name, "utf-8"))
-                utf8 = not left
-    except READING as error:
-        raise fault_of(error, path, "bytes") from None
+    with _opened_bytes(path) as stream:
+        head = stream.read(1 << 16)
+    marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
+    if wide := marked or _utf16_without_mark(head):
+        return wide, True
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        with contextlib.suppress(UnicodeDecodeError):
+            quoted = _gone_through(path, encoding)
+            break
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
-    if not utf8 and control > len(head) / 50:
+    if encoding != "utf-8" and control > len(head) / 50:
         raise CohortError(
             f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
         )
-    encoding = "utf-8" if utf8 else "latin-1" if holes else "cp1252"
     return encoding, quoted
 
 
+def _gone_through(path: Path, encoding: str) -> bool:
+    """Whether a file has quotes.
+
+    Raises UnicodeDecodeError: it is written otherwise; CohortError: it holds what no text does.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines, quoted, foreign = 1, False, False
+    with _opened_bytes(path) as stream:
+        for chunk in iter(partial(stream.read, 1 << 20), b""):
+            text = decoder.decode(chunk)
+            if "\0" in text:
+                line = lines + text[: text.index("\0")].count("\n")
+                raise CohortError(
+                    f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
+                    "export it again as UTF-8"
+                )
+            lines += text.count("\n")
+            quoted = quoted or '"' in text
+            foreign = foreign or not text.isascii()
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        # A last character cut in two after others that were whole: UTF-8, but not all of it.
+        if foreign:
+            raise CohortError(f"{path.name}: cut short within a character; export it again") from None
+        raise
+    return quoted
+
+
 def _utf16_without_mark(head: bytes) -> str | None:
-    even, odd = head[0::2], head[1::2]
-    # ASCII digits and delimiters have a zero in the high byte only.
+    """ASCII digits and delimiters have a zero in the high byte only."""
     if len(head) < 4 or len(head) % 2:
         return None
-    if odd.count(0) > 0.6 * len(odd) and even.count(0) == 0:
-        return "utf-16-le"
-    if even.count(0) > 0.6 * len(even) and odd.count(0) == 0:
-        return "utf-16-be"
+    for encoding, high, low in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
+        if high.count(0) > 0.6 * len(high) and low.count(0) == 0:
+            return encoding
     return None

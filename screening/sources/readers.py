@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from screening.documents.run import Geometry
 from screening.errors import UsageError
 
 MOST_FILES = 10_000
+# No table comes near, and memory holds it.
+LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
 # Values in memory at a time, however wide the table.
 MOST_CELLS = 1 << 23
 
@@ -53,16 +56,18 @@ than the header has names, and rows that are the header once more.
 
 @dataclass(frozen=True)
 class Reader:
-    """How one kind of file is read; a new kind is a module with these two functions and a line in `READERS`.
+    """How one kind of file is read; a new kind is a module with two functions and a line in `READERS`.
 
     `opened` gives, of a path and its first bytes, the names of the columns and how texts are written (None
     where values have types of their own); None where it is a file of another kind. `batches` gives the rows
     in bounded memory, of a path, the name that errors call it, that form, the columns to read and how many
-    rows to read at a time. What Arrow and the system raise is said by who calls them.
+    rows to read at a time. What Arrow and the system raise is said by who calls them. Files of a directory
+    are tables by their `suffixes`; which kind one is of says its content.
     """
 
     opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
     batches: Callable[..., Batches]
+    suffixes: tuple[str, ...]
 
 
 class Part:
@@ -78,7 +83,6 @@ class Part:
     rows: int | None = None
     form: Form | None = None
     origin: Mapping[str, str] = {}
-    first = 0  # rows of the table before those of this part
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
@@ -100,7 +104,7 @@ class Part:
         wanted = list(dict.fromkeys(filter(None, self.header) if columns is None else columns))
         # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
         batch_rows = min(batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1)
-        first = self.first + 1
+        first = 1
         for batch in self.batches(wanted, batch_rows):
             for start in range(0, batch.num_rows, batch_rows):
                 part = batch.slice(start, batch_rows)
@@ -110,7 +114,7 @@ class Part:
                 yield Block(cells, part.num_rows, first, *(masks or (none, none)))
                 first += part.num_rows
         self.refuse_changed()
-        self.rows = first - 1 - self.first
+        self.rows = first - 1
 
 
 @dataclass
@@ -136,27 +140,18 @@ class Source:
     def bytes(self) -> int:
         return sum(file.bytes for file in self.files)
 
-    @property
-    def delimiter(self) -> str | None:
-        """Delimiter of the CSV files (several: joined by spaces), None where there is none."""
-        return self._of_csv("delimiter")
-
-    @property
-    def encoding(self) -> str | None:
-        """Encoding of the CSV files, None where there is none."""
-        return self._of_csv("encoding")
-
-    def _of_csv(self, key: str) -> str | None:
+    def of_csv(self, key: str) -> str | None:
+        """Delimiter or encoding of the CSV files (several: joined by spaces), None where there is none."""
         forms = [file.form for file in self.files if hasattr(file.form, key)]
         return " ".join(dict.fromkeys(getattr(form, key) for form in forms)) or None
 
     def to_dict(self) -> dict[str, object]:
         """Plain form for model.json and run.json."""
-        files = [
-            {"name": file.name, "sha256": file.sha256, "bytes": file.bytes, "rows": file.rows, **file.origin}
-            for file in self.files
-        ]
-        return {"files": files, "delimiter": self.delimiter, "encoding": self.encoding, "rows": self.n_rows}
+        stated = ("name", "sha256", "bytes", "rows")
+        files = [{key: getattr(file, key) for key in stated} | dict(file.origin) for file in self.files]
+        return {"files": files, "rows": self.n_rows} | {
+            key: self.of_csv(key) for key in ("delimiter", "encoding")
+        }
 
 
 def header_faults(part: Part) -> list[str]:
@@ -164,6 +159,11 @@ def header_faults(part: Part) -> list[str]:
     named = [name for name in part.header if name]
     if not named:
         return [f"{part.name}: no column has a name; add a header row"]
+    if len(part.header) > MOST_COLUMNS or max(map(len, named)) > LONGEST_NAME:
+        return [
+            f"{part.name}, first row: more than {MOST_COLUMNS} columns, or a name of more than "
+            f"{LONGEST_NAME} characters; is it a header?"
+        ]
     places: dict[str, list[str]] = {name: [] for name in named}
     for place, name in enumerate(part.header, start=1):
         places.get(name, []).append(str(place))
@@ -179,6 +179,19 @@ def refuse_many(count: int, source: object) -> None:
     """Refuse a directory or glob of more files than are read."""
     if count > MOST_FILES:
         raise UsageError(f"{source} stands for {count} files, more than {MOST_FILES}; join them first")
+
+
+def put_into(digest: hashlib._Hash, block: pa.RecordBatch) -> None:
+    """Add a block's values to a digest: what lies in memory where a value is missing must not count."""
+    for cells in block.columns:
+        digest.update(cells.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False))
+        present = cells.drop_null()
+        # The bits behind the last one of a boolean column are nobody's.
+        present = present.cast(pa.uint8()) if pa.types.is_boolean(cells.type) else present
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, pa.schema([("", present.type)])) as stream:
+            stream.write_batch(pa.record_batch([present], [""]))
+        digest.update(sink.getvalue())
 
 
 def stamp_of(path: Path) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import codecs
 import glob
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from screening.errors import CohortError, UsageError, of_system
 from screening.sources import arrow_files, csv_files, excel, parquet_rows
-from screening.sources.csv_files import MOST_COLUMNS
 from screening.sources.readers import (
     Batches,
     Form,
@@ -29,27 +29,18 @@ from screening.sources.readers import (
 )
 from screening.spelling import first_of
 
-# Which kind a file is of says its content, not its name: the first that knows it reads it, and CSV is what no
-# other knows.
+# The first that knows a file's content reads it, and CSV is what no other knows.
 READERS = {
-    "Excel": Reader(excel.opened, excel.batches),
-    "Parquet": Reader(parquet_rows.opened, parquet_rows.batches),
-    "Arrow": Reader(arrow_files.opened, arrow_files.batches),
-    "CSV": Reader(csv_files.opened, csv_files.csv_batches),
+    "Excel": Reader(excel.opened, excel.batches, (".xlsx",)),
+    "Parquet": Reader(parquet_rows.opened, parquet_rows.batches, (".parquet", ".pq")),
+    "Arrow": Reader(arrow_files.opened, arrow_files.batches, (".arrow", ".feather")),
+    "CSV": Reader(
+        csv_files.opened,
+        csv_files.batches,
+        (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+    ),
 }
-SUFFIXES = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".csv.gz",
-    ".tsv.gz",
-    ".txt.gz",
-    ".parquet",
-    ".pq",
-    ".arrow",
-    ".feather",
-    ".xlsx",
-)
+SUFFIXES = tuple(suffix for reader in READERS.values() for suffix in reader.suffixes)
 # First bytes of files that are no table but are often handed over as one.
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
@@ -126,11 +117,8 @@ def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     if faults:
         raise CohortError(faults)
     notes += _forms(files)
-    nameless = [file.name for file in files if "" in file.header]
-    if nameless:
-        notes.append(
-            f"columns without a name were ignored ({nameless[0]}{' and others' * (len(nameless) > 1)})"
-        )
+    if nameless := [file.name for file in files if "" in file.header]:
+        notes.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
     return Source(files, notes)
 
 
@@ -206,12 +194,12 @@ def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], l
 
 @contextmanager
 def _damage_named(path: Path, words: Callable[[], str]) -> Iterator[None]:
-    """Say what Arrow or the system raise while a file is read; that memory has ended is no fault of it."""
+    """Say what is raised while a file is read; that memory has ended is no fault of it."""
     try:
         yield
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise of_system(error, path) from error
         raise CohortError(f"{words()}; export it again") from None
@@ -237,8 +225,6 @@ def _opened(path: Path) -> SourceFile:
             break
     assert found is not None, "CSV is what no other reader knows"
     header, form = found
-    if len(header) > MOST_COLUMNS:
-        raise CohortError(f"{path.name}: {len(header)} columns, more than {MOST_COLUMNS}")
     # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
     name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
     return SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, stamp, form)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -18,8 +18,8 @@ import numpy as np
 from screening.errors import ClusterError, ModelError, ScreenError, of_system
 from screening.storage.serialization import pack, unpack
 
-# What pieces there are: of a training, a night, a comparison.
-KINDS = ("fits", "fragments", "folds")
+# What pieces there are: of a training or comparison, of a night.
+KINDS = ("fits", "fragments")
 
 
 def place_beside(out: str | Path, what: str) -> Path:
@@ -61,13 +61,6 @@ def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
         raise
     shutil.rmtree(place, ignore_errors=True)
-
-
-def sweep_place(folder: Path, names: Collection[str]) -> None:
-    """Remove what belongs to other work than that of these names."""
-    for path in folder.iterdir():
-        if path.name not in names:
-            path.unlink(missing_ok=True)
 
 
 def keep(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

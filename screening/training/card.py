@@ -160,7 +160,7 @@ def _finite(value: float | None) -> float | None:
 def _machine(held_out: HeldOut) -> MachineFacts:
     """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
-    if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
+    if not isinstance(ensemble, FoldEnsemble) or not ensemble.standing:
         return MachineFacts(n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None)
     machines = ensemble.standing
     return MachineFacts(

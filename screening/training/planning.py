@@ -20,7 +20,7 @@ from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
 from screening.storage.serialization import read_document
 from screening.training.leaks import before_the_outcome, leaks
-from screening.validation.fold_fits import EncodedCohort
+from screening.validation.fold_fits import EncodedRows
 from screening.validation.folds import Study, dealt, in_hash_order, planned, sub_sample
 from screening.validation.held_out import HeldOut
 from screening.validation.search import Parameters, criterion
@@ -171,7 +171,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     sample, task, target = study.sample, study.task, study.target
     rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
-    encoded = EncodedCohort.of(some, recipe, task, inside)
+    encoded = EncodedRows.of(some, recipe, task, inside)
     test = dealt(some, target[rows], inside, 2, study.seed) == 0
     learned = encoded.learnable(np.flatnonzero(~test))
     few = max(len(learned) // _FEWER, 2)

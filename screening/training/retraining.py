@@ -16,7 +16,7 @@ from screening.cohort.reading import open_cohort
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument, TrainedOn
 from screening.errors import CohortError, UsageError
-from screening.ledger.retraining import Judged, LastWord
+from screening.ledger.model_registry import Judged, LastWord
 from screening.spelling import filled, shown_series
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model

@@ -148,7 +148,7 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     """
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
-        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
+        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.standing:
             continue
         mine, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
         held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True

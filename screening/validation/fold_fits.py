@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.cohort.encoding import Encoder
+from screening.cohort.encoding import Bundles, Encoder
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
 from screening.machines.base import Estimator, KernelMachine
@@ -45,11 +45,35 @@ class EncodedRows:
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
     # between all rows, made once for all folds, settings and methods where memory allows
     distances: kernel_cache.Distances
+    encoder: Encoder | None = None  # what made them of a cohort; workers need none
+
+    @classmethod
+    def of(
+        cls, cohort: Cohort, recipe: Recipe, task: Task,
+        groups: np.ndarray | None = None, memory: int | None = None,
+    ) -> EncodedRows:  # fmt: skip
+        """A cohort as the numbers that machines learn from: one encoder, fitted once without a label.
+
+        A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
+        """
+        target = task.target(labels_of(cohort))
+        encoder = Encoder(cohort.contract).fit(
+            cohort.take(target == 0) if recipe.machine == "one_class" else cohort
+        )
+        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
+        return cls(recipe, task.n_outputs, x, target, groups, kernel_cache.Distances(x, memory), encoder)
+
+    def part(self, rows: np.ndarray) -> EncodedRows:
+        """Some of the rows."""
+        x = np.ascontiguousarray(self.x[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        distances = kernel_cache.Distances(x, self.distances.memory)
+        return replace(self, x=x, target=self.target[rows], groups=groups, distances=distances)
 
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
         groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
-        return EncodedRows(self.recipe, self.n_outputs, self.x, self.target, groups, self.distances)
+        return replace(self, groups=groups, encoder=None)
 
     def learnable(self, rows: np.ndarray) -> np.ndarray:
         """Those of some rows that a machine learns from."""
@@ -61,9 +85,11 @@ class EncodedRows:
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
 
     @property
-    def bundled(self) -> bool:
-        """Whether the recipe's machine is as well served by one column a category."""
-        return self._builder.estimator({}).bundled
+    def bundles(self) -> Bundles | None:
+        """The columns of a category as one, where the recipe's machine is as well served by it."""
+        if self.encoder is None or not self._builder.estimator({}).bundled:
+            return None
+        return self.encoder.bundles()
 
     @cached_property
     def _builder(self) -> Builder:
@@ -135,45 +161,6 @@ class EncodedRows:
         return oriented_decisions(machine, x, self.recipe.machine, self.n_outputs)
 
 
-@dataclass(frozen=True)
-class EncodedCohort(EncodedRows):
-    """A cohort as the numbers its machines learn from: one encoder, fitted once without a label.
-
-    A one-class machine learns from negatives alone, and so does its encoder: positives stretch the scale.
-    """
-
-    encoder: Encoder
-
-    @classmethod
-    def of(
-        cls, cohort: Cohort, recipe: Recipe, task: Task,
-        groups: np.ndarray | None = None, memory: int | None = None,
-    ) -> EncodedCohort:  # fmt: skip
-        """Encode a cohort's rows."""
-        target = task.target(labels_of(cohort))
-        learned = cohort.take(target == 0) if recipe.machine == "one_class" else cohort
-        encoder = Encoder(cohort.contract).fit(learned)
-        x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        distances = kernel_cache.Distances(x, memory)
-        return cls(recipe, task.n_outputs, x, target, groups, distances, encoder)
-
-    def part(self, rows: np.ndarray) -> EncodedCohort:
-        """Some of the rows."""
-        x = np.ascontiguousarray(self.x[rows])
-        return replace(
-            self,
-            x=x,
-            target=self.target[rows],
-            groups=None if self.groups is None else self.groups[rows],
-            distances=kernel_cache.Distances(x, self.distances.memory),
-        )
-
-    def by(self, recipe: Recipe) -> EncodedCohort | None:
-        """The same rows for another recipe; None where it encodes them by others."""
-        one_class = [each.machine == "one_class" for each in (self.recipe, recipe)]
-        return replace(self, recipe=recipe) if one_class[0] == one_class[1] else None
-
-
 # Decisions kept beyond this number are float32: they are ranked, and compared to seven digits.
 MOST_IN_FULL = 20_000_000
 
@@ -228,7 +215,10 @@ def fit_folds(
     if cluster is not None:
         rows, lots = encoded.to_travel(), _lots(encoded.recipe, settings)
     pieces = [(fold, lot) for fold in range(int(dealt.max()) + 1) for lot in lots]
-    places = [] if kept is None else _places(kept, rows, dealt, pieces, settings)
+    if kept is None or not encoded.recipe.persistable:
+        places = []
+    else:
+        places = _places(kept, rows, dealt, pieces, settings)
     known: dict[int, FoldFit] = {}
     for number, place in enumerate(places):
         if arrays := finished.take(place):

@@ -7,7 +7,7 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,6 @@ from screening.cohort.dependence import Sign
 from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.ensembles import occurrence
-from screening.sources.readers import Source
 from screening.statistics.tally import units_of
 from screening.statistics.threshold_search import DEFAULT_RULE, Rule
 from screening.validation.task import Task, watchable
@@ -61,11 +60,6 @@ class Study:
     def target(self) -> np.ndarray:
         """The class of each row of the sample."""
         return self.task.target(labels_of(self.sample))
-
-    def to_travel(self) -> Study:
-        """The same for workers, which need not know where the rows come from."""
-        rows = replace(self.sample, source=Source([]), display=None)
-        return replace(self, cohort=rows, sample=rows)
 
 
 def keys(names: np.ndarray, seed: int) -> np.ndarray:

@@ -30,7 +30,7 @@ from screening.recipes.loading import members_for
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.calibration import fit_platt
 from screening.statistics.ranking import auroc
-from screening.validation.fold_fits import EncodedCohort, FoldFit, fit_folds
+from screening.validation.fold_fits import EncodedRows, FoldFit, fit_folds
 from screening.validation.folds import Study, sub_sample
 from screening.validation.search import Parameters, candidates_of, choose_setting, rows_held
 
@@ -73,7 +73,7 @@ class HeldOut:
     # the machines of all folds and repeats at the chosen setting: the model
     ensemble: FoldEnsemble | BlendedEnsemble
     recipe: Recipe  # the settings are of
-    encoded: EncodedCohort  # the rows as the machines saw them
+    encoded: EncodedRows  # the rows as the machines saw them
     search: SearchFacts  # what was tuned, on what, and which settings could not be used
     # support vectors of a machine as a share of the rows it learned from; None for a baseline
     sv_share: float | None
@@ -106,6 +106,7 @@ class HeldOut:
     @property
     def encoder(self) -> Encoder:
         """Learned once, on all rows (of one class: on the negatives)."""
+        assert self.encoded.encoder is not None
         return self.encoded.encoder
 
 
@@ -114,7 +115,7 @@ def hold_out(
     recipe: Recipe,
     candidates: Sequence[Parameters],
     resources: Resources = ALONE,
-    like: EncodedCohort | None = None,
+    like: EncodedRows | None = None,
 ) -> HeldOut:
     """Decide on every row by machines that have not seen it, at every setting, and choose the setting.
 
@@ -125,7 +126,7 @@ def hold_out(
     """
     whole = encoded_for(study, recipe, resources, like)
     n_rows, n_outputs = study.sample.n_rows, study.task.n_outputs
-    bundles = whole.encoder.bundles() if n_rows > MANY_ROWS and whole.bundled else None
+    bundles = whole.bundles if n_rows > MANY_ROWS else None
     encoded = whole if bundles is None else replace(whole, x=bundles.of(whole.x))
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
@@ -137,7 +138,7 @@ def hold_out(
     total = study.folds * (searched + n_rows * (len(study.fold) - (few is None)))
     finished = 0
 
-    def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedCohort = encoded) -> list[FoldFit]:
+    def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedRows = encoded) -> list[FoldFit]:
         nonlocal finished
         fits = []
         for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
@@ -187,12 +188,11 @@ def hold_out(
     )
 
 
-def encoded_for(
-    study: Study, recipe: Recipe, resources: Resources, like: EncodedCohort | None
-) -> EncodedCohort:
+def encoded_for(study: Study, recipe: Recipe, resources: Resources, like: EncodedRows | None) -> EncodedRows:
     """The sample's rows as a recipe learns from them."""
-    known = None if like is None else like.by(recipe)
-    return known or EncodedCohort.of(study.sample, recipe, study.task, study.groups, resources.memory)
+    if like is None or (like.recipe.machine == "one_class") != (recipe.machine == "one_class"):
+        return EncodedRows.of(study.sample, recipe, study.task, study.groups, resources.memory)
+    return replace(like, recipe=recipe, target=study.target, n_outputs=study.task.n_outputs)
 
 
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
@@ -202,7 +202,7 @@ def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.n
     return [fit.machines[place] for fit, place in own], decisions
 
 
-def _by_themselves(encoded: EncodedCohort, fold: np.ndarray, machines: Sequence[Estimator]) -> np.ndarray:
+def _by_themselves(encoded: EncodedRows, fold: np.ndarray, machines: Sequence[Estimator]) -> np.ndarray:
     """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
     rows = [np.flatnonzero(fold == number) for number in range(len(machines))]
     own = [
@@ -225,7 +225,7 @@ def held_out_by(
     *,
     params: Mapping[str, object] | None = None,
     resources: Resources = ALONE,
-    like: EncodedCohort | None = None,
+    like: EncodedRows | None = None,
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
@@ -256,14 +256,13 @@ def held_out_by(
         if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
             own = FOREST | own
         tried.append((member, candidates_of(member, own, study.search, study.seed)))
-    steps = _steps(resources.progress, len(tried))
+    steps = list(progress_of_parts(resources, len(tried)))
 
     def hold_member_out(number: int) -> HeldOut | str:
         member, candidates = tried[number]
-        own = replace(resources, progress=steps[number])
         try:
             # However the rows were encoded, for this member they stay so.
-            return hold_out(study, member, candidates, own, replace(encoded, recipe=member))
+            return hold_out(study, member, candidates, steps[number], replace(encoded, recipe=member))
         except (RecipeError, UsageError) as error:
             return f"member {member.name} left out: {error}"
 
@@ -278,7 +277,7 @@ def held_out_by(
 
 
 def blended(
-    recipe: Recipe, encoded: EncodedCohort, parts: Sequence[HeldOut], notes: tuple[str, ...]
+    recipe: Recipe, encoded: EncodedRows, parts: Sequence[HeldOut], notes: tuple[str, ...]
 ) -> HeldOut:
     """The weighted mean of members' held-out decisions, and of their machines.
 
@@ -335,16 +334,16 @@ def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
 
 
-def _steps(progress: Progress | None, of: int) -> list[Progress | None]:
-    """The progress of each of several members, as parts of one."""
+def progress_of_parts(resources: Resources, of: int) -> Iterator[Resources]:
+    """The resources of each of several methods, the progress of each a part of the whole."""
     shares = [0.0] * of
 
     def step(number: int, done: int, total: int) -> None:
         shares[number] = done / total
-        if progress is not None:
-            progress(round(PARTS * sum(shares)), PARTS * of)
+        if resources.progress is not None:
+            resources.progress(round(PARTS * sum(shares)), PARTS * of)
 
-    return [None if progress is None else partial(step, number) for number in range(of)]
+    return (replace(resources, progress=partial(step, number)) for number in range(of))
 
 
 def _side_by_side(function: Callable[[int], T], of: int, cluster: Cluster | None) -> Iterator[T]:

@@ -48,4 +48,4 @@ def leftovers(folder: Path) -> list[str]:
     """Names of what was begun and not removed, at any depth."""
     hidden = (name for _, folders, files in os.walk(folder) for name in (*folders, *files) if name[0] == ".")
     # Finished folds of a comparison wait there on purpose.
-    return sorted(name for name in hidden if not name.endswith(".folds"))
+    return sorted(name for name in hidden if not name.endswith(".fits"))

@@ -24,7 +24,7 @@ from faults.desk import content, copied
 from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
-from screening.ledger import open_ledger
+from screening.ledger.database import open_ledger
 from screening.scoring.flagged import FORMULA, as_text
 from screening.storage.loading import load_model
 from screening.storage.publishing import publish, write_whole

@@ -14,7 +14,8 @@ from faults.amounts import LONG, attempts
 from faults.desk import ROLES, content, copied, leftovers, train
 from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
-from screening.ledger import history, open_ledger
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
 from screening.page import render_run
 from screening.page.comparison import render_comparison
 from screening.storage.loading import load_model
@@ -80,7 +81,7 @@ def test_a_failure_at_any_call_leaves_the_result_whole(name, desk, tmp_path, mon
         where = f"call {at} of {total}, {fault.calls[at - 1]}: {result.exit_code} {result.output}"
         # What is open is removed by way of an open folder; filelock makes sure of a folder that is there.
         cleaning = fault.struck in REMOVALS or fault.calls[at - 1] in (
-            "open .compared.folds", "open .model.partial", "open .run.partial", "open .run2.partial",
+            "open .compared.fits", "open .model.partial", "open .run.partial", "open .run2.partial",
             "os.mkdir tried",
         )  # fmt: skip
         assert result.exit_code == 2 or (result.exit_code == 0 and cleaning), where

@@ -7,9 +7,15 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.scoring.flagged import FlaggedRows
-from screening.sources import duckdb_rows
-from screening.sources.database import described, read_url, safe_words
-from screening.sources.sql import database_errors
+from screening.sources.database import (
+    database_errors,
+    described,
+    duckdb_has,
+    duckdb_opened,
+    duckdb_quoted,
+    read_url,
+    safe_words,
+)
 
 ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}
@@ -65,10 +71,10 @@ def _begin(connection: sa.Connection) -> None:
 
 def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     schema, _, bare = name.rpartition(".")
-    table = ".".join(duckdb_rows.quoted(part) for part in (schema, bare) if part)
-    with duckdb_rows.opened(url, read_only=False) as connection:
+    table = ".".join(duckdb_quoted(part) for part in (schema, bare) if part)
+    with duckdb_opened(url, read_only=False) as connection:
         connection.begin()
-        if duckdb_rows.there(connection, bare, schema):
+        if duckdb_has(connection, bare, schema):
             _refuse(name, force)
             connection.execute(f"DROP TABLE {table}")
         connection.register("rows_to_export", rows)
