@@ -1,65 +1,74 @@
-"""Write the help of every command, and the list of recipes, into the documents that show them.
+"""Write the page of all commands, and the list of recipes on the page of choice.
 
 Run `python docs/commands.py` after changing an option or a recipe; a test compares.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-# As wide everywhere as on a terminal of 100 columns.
-PLAIN = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
+import typer
+
+from screening.cli import EXAMPLES, app
+from screening.recipes.loading import list_recipes
+
+DOCS = Path(__file__).parent
+HEAD = """# Commands
+
+What `--help` prints; what several commands take is explained [at the end](#options-of-several-commands).
+`screen --log json COMMAND` writes log lines as JSON, `screen --install-completion` lets your shell complete
+commands, recipes, models and series. Written by `python docs/commands.py`.
+"""
 
 
-def said(*words: str) -> str:
-    """What `screen` prints, on a terminal of fixed width."""
-    code = "import sys; from screening.cli import main; sys.argv[0] = 'screen'; main()"
-    command = [sys.executable, "-c", code, *words]
-    answer = subprocess.run(
-        command, env=os.environ | PLAIN, capture_output=True, text=True, encoding="utf-8", check=True
-    )
-    return "\n".join(line.rstrip() for line in answer.stdout.strip().splitlines())
+def taken() -> dict[str, dict[str, str]]:
+    """What each command takes: a line by its long name, such as `--out` or `COHORT`."""
+    group = typer.main.get_command(app)
+    lines: dict[str, dict[str, str]] = {}
+    for name in (command.__name__ for command in EXAMPLES):
+        context = group.commands[name].make_context(name, [], resilient_parsing=True)
+        records = [parameter.get_help_record(context) for parameter in context.command.get_params(context)]
+        lines[name] = {
+            form.split(", ")[-1].split(" ")[0]: f"- `{form}`: {' '.join(words.split())}"
+            for form, words in records
+            if "--help" not in form
+        }
+    return lines
 
 
 def commands() -> str:
-    """The page of all commands."""
-    from screening.cli import EXAMPLES
-
-    parts = ["# Commands", "", "As `--help` prints them. Written by `python docs/commands.py`.", ""]
-    for name in ["", *(command.__name__ for command in EXAMPLES)]:
-        parts += [f"## screen {name}".rstrip(), "", "```text", said(*name.split(), "--help"), "```", ""]
-    return "\n".join(parts)
-
-
-def readme(text: str) -> str:
-    """README with its list of commands brought up to date."""
-    listed = said("--help").partition("Commands:\n")[2].partition("\n\n")[0]
-    return _between(text, "commands", f"```text\n{listed}\n```")
+    """The page of all commands; the commonest line of a name that several commands have stands at the end."""
+    lines = taken()
+    uses = Counter(line for own in lines.values() for line in own.items())
+    shared: dict[str, str] = {}
+    for (name, line), count in uses.most_common():
+        shared |= {name: line} if count > 1 and name not in shared else {}
+    parts = [HEAD]
+    for command, example in EXAMPLES.items():
+        own = lines[command.__name__].items()
+        also = ", ".join(f"`{name}`" for name, line in own if shared.get(name) == line)
+        parts += [f"## screen {command.__name__}", "", " ".join(str(command.__doc__).split()), ""]
+        parts += [f"    {example}", "", *(line for name, line in own if shared.get(name) != line)]
+        parts += [f"- also: {also}", ""] if also else [""]
+    return "\n".join(
+        [*parts, "## Options of several commands", "", *(shared[name] for name in sorted(shared)), ""]
+    )
 
 
 def choosing(text: str) -> str:
     """The page of choice with its list of recipes brought up to date."""
-    from screening.recipes.loading import list_recipes
-
     rows = [f"| [{recipe.name}](methods/{recipe.name}.md) | {recipe.title} |" for recipe in list_recipes()]
-    return _between(text, "recipes", "\n".join(["| recipe | method |", "|---|---|", *rows]))
-
-
-def _between(text: str, mark: str, content: str) -> str:
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{content}\n{end}", text, count=1, flags=re.DOTALL)
+    table = "\n".join(["| recipe | method |", "|---|---|", *rows])
+    return re.sub(r"(?s)(<!-- recipes: begin -->\n).*?(?=\n<!-- recipes: end -->)", rf"\g<1>{table}", text)
 
 
 def main() -> None:
-    """Write all three documents."""
-    (ROOT / "docs" / "commands.md").write_text(commands(), encoding="utf-8")
-    for path, written in ((ROOT / "README.md", readme), (ROOT / "docs" / "choosing.md", choosing)):
-        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
+    """Write both documents."""
+    (DOCS / "commands.md").write_text(commands(), encoding="utf-8")
+    page = DOCS / "choosing.md"
+    page.write_text(choosing(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

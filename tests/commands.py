@@ -1,6 +1,9 @@
 """Running the tool's commands inside a test."""
 
+import re
+import shlex
 from functools import cache
+from glob import glob
 
 import typer.testing
 from typer.testing import CliRunner
@@ -16,3 +19,14 @@ def screen(*words: object, code: int = 0):
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == code, result.stderr + result.stdout
     return result
+
+
+def commands_of(page: str) -> list[str]:
+    """The lines of a document that a reader types."""
+    return re.findall(r"^\$ screen (.*)$", page, flags=re.MULTILINE)
+
+
+def typed(line: str):
+    """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
+    words = ([word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line))
+    return screen(*(word for expanded in words for word in expanded))

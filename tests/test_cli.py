@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from commands import screen
+from commands import commands_of, screen, typed
 
 from screening.cli import completion
 from screening.storage.publishing import hold
@@ -59,11 +59,9 @@ def in_copy_of_desk(desk, tmp_path, monkeypatch):
 
 
 def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
-    lines = re.findall(r"^\$ screen (.*)$", README, flags=re.MULTILINE)
+    results = [typed(line) for line in commands_of(README)]
 
-    results = [screen(*line.split()) for line in lines]
-
-    assert len(results) == 11
+    assert len(results) == 8
     assert (in_copy_of_desk / "runs" / "2026-03-01" / "report.html").exists()
     (python,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}

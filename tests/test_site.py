@@ -7,9 +7,8 @@ import secrets
 import tomllib
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from commands import screen
+from commands import commands_of, typed
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
@@ -28,8 +27,6 @@ TEXTS = {path: path.read_text(encoding="utf-8") for path in [*WRITTEN, *(ROOT / 
 }
 """Every document by its place, with those that `make docs` writes."""
 
-LITTLE = ["--search", "1", "--folds", "2", "--jobs", "1"]
-QUICK = {"train": ["--recipe", "svm_weighted", *LITTLE], "compare": LITTLE}
 PICTURES = {DOCS / "methods" / f"{recipe.name}.png" for recipe in list_recipes()}
 WORDS = tomllib.loads((DOCS / "methods.toml").read_text(encoding="utf-8"))
 TUTORIAL = TEXTS[DOCS / "tutorial.md"]
@@ -79,11 +76,22 @@ def test_every_page_is_in_the_sites_table_of_contents():
     assert listed == {path for path in TEXTS if path.is_relative_to(DOCS)} - {DOCS / "index.md"}
 
 
-def test_a_test_that_a_document_names_is_there():
-    named = {name for text in TEXTS.values() for name in re.findall(r"`(tests/[\w/]+\.py)`", text)}
+def test_files_named_exist():
+    """A file that a document names is there, and defines what the document says it defines."""
+    text = "\n".join(TEXTS.values())
+    named = set(re.findall(r"`((?:screening/|tests/|docs/|templates/)?[\w]+/[\w/]+\.py)`", text))
+    defined = re.findall(r"`(\w+)`(?: \(|, )`([\w/]+\.py)`", TEXTS[DOCS / "architecture.md"])
+    places = {
+        name: next((path for path in (ROOT / name, ROOT / "screening" / name) if path.exists()), None)
+        for name in named
+    }
 
-    assert len(named) > 30
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+    assert len(named) > 60 and len(defined) > 15
+    assert {name for name, path in places.items() if path is None} == set()
+    for what, name in defined:
+        assert re.search(
+            rf"^(class|def) {what}\b|^{what} =", places[name].read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
@@ -123,10 +131,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TUTORIAL, flags=re.DOTALL | re.MULTILINE)
 
 
-def commands(page: str) -> list[str]:
-    return re.findall(r"^\$ screen (.*)$", page, flags=re.MULTILINE)
-
-
 def set_keys(contract: Path, lines: str) -> None:
     """Write keys into a starter contract, as its reader would."""
     text = contract.read_text(encoding="utf-8")
@@ -138,45 +142,42 @@ def set_keys(contract: Path, lines: str) -> None:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A folder in which the tutorial was followed from top to bottom, with fewer patients."""
+    """A folder in which the tutorial was followed from top to bottom, to the letter."""
     folder = tmp_path_factory.mktemp("desk")
     tables, later = blocks("python")
     contract, night = blocks("toml")
+    init, *morning, review, history, run, status = commands_of(TUTORIAL)
     names: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         exec(tables, names)
-        (folder / "init.txt").write_text(screen(*words_of(commands(TUTORIAL)[0])).stdout)
-        for name, rows in (("past", 260), ("night", 60)):
-            lines = (folder / f"{name}.csv").read_text().splitlines(keepends=True)
-            (folder / f"{name}.csv").write_text("".join(lines[: rows + 1]))
-        set_keys(folder / "cohort.toml", contract)
-        (folder / "NIGHT.toml").write_text(night)
-        for line in commands(TUTORIAL)[1:6]:
-            screen(*words_of(line))
-        run = json.loads((folder / "runs/2026-01-14/run.json").read_text())
-        verdicts = [{"id": run["cases"][0]["id"], "verdict": "confirmed"}]
-        saved = {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": verdicts}
-        (folder / "verdicts.json").write_text(json.dumps(saved))
-        for line in commands(TUTORIAL)[6:8]:
-            screen(*words_of(line))
+        Path("init.txt").write_text(typed(init).stdout)
+        set_keys(Path("cohort.toml"), contract)
+        Path("NIGHT.toml").write_text(night)
+        for line in morning:
+            typed(line)
+        document = json.loads(Path("runs/2026-01-14/run.json").read_text())
+        verdicts = [{"id": document["cases"][0]["id"], "verdict": "confirmed"}]
+        saved = {
+            "format": 1,
+            "run_id": document["run_id"],
+            "site": "",
+            "initials": "xy",
+            "verdicts": verdicts,
+        }
+        Path(f"verdicts-{document['run_id']}.json").write_text(json.dumps(saved))
+        for line in (review, history):
+            typed(line)
         exec(later, names)
-        for line in commands(TUTORIAL)[8:]:
-            screen(*words_of(line))
+        for line in (run, status):
+            typed(line)
     return folder
-
-
-def words_of(line: str) -> list[str]:
-    """A command's words, with less to try where it trains; what the document says itself wins."""
-    command, *words = (word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line))
-    return [command, *QUICK.get(command, []), *words]
 
 
 def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
     night = json.loads((desk / "nights/ward-7.infection/2026-01-15/run.json").read_text())
 
-    assert len(commands(TUTORIAL)) == 10
-    assert night["counts"]["read"] == 40
+    assert night["counts"]["read"] == 220
     assert night["counts"]["ongoing"] + night["counts"]["known"] > 0
 
 
@@ -188,13 +189,12 @@ def test_what_init_says_in_the_tutorial_is_what_it_says(desk):
 
 def test_every_how_to_works_from_where_the_tutorial_ends(desk, monkeypatch):
     monkeypatch.chdir(desk)
-    first = pd.read_csv("runs/2026-01-14/flagged.csv", dtype=str)["id"][0]
     Path("site.key").write_text(secrets.token_hex(32))
     Path("site.key").chmod(0o600)
-    lines = commands(TEXTS[DOCS / "howto.md"])
+    lines = commands_of(TEXTS[DOCS / "howto.md"])
 
     for line in lines:
-        screen(*words_of(line.replace("0091046", first)))
+        typed(line)
 
     assert len(lines) >= 12
     assert all(
