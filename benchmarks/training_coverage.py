@@ -116,8 +116,7 @@ def printed(validation: Validation, model: Trained, new: Cohort) -> Iterator[dic
     held, y, groups = validation.scores[:, 0], validation.watched[:, 0], validation.groups
     scores, ill, codes = model.scores(new), labels_of(new) == "yes", group_codes(new.group)
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
-        ends = [getattr(point, f"{figure}{end}") for end in ("", "_low", "_high")]
-        yield of(figure, *ends, true, se)
+        yield of(figure, *getattr(point, figure).ends, true, se)
     low, high = delong(held, y, codes=group_codes(groups), widening=widening(validation.n_settings))
     true, pull = placements(scores, ill)
     yield of("auroc", auroc(held, y), low, high, true, spread(pull, ill, codes) / 1.96)

@@ -37,8 +37,10 @@ def explain(
     case = _kept(document, name)
     if model is not None and cohort is not None:
         found = _worked_out(document, name, model, cohort)
-        same = case is not None and case["row"] == found["row"]
-        return {"run": document, "case": (case if same and case else {}) | found}
+        if case is not None and case["row"] == found["row"]:
+            # What only the run knows of it, such as its rank.
+            found |= {key: case[key] for key, value in found.items() if value is None}
+        return {"run": document, "case": found}
     if case is None:
         raise UsageError(_unknown(Path(run), name, document))
     if case.get("contributions") is None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from screening.cohort.encoding import Bundles, Encoder
 from screening.contract.contract import Contract
-from screening.documents.model import ModelDocument
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.files import read_bounded
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, under
@@ -79,8 +78,7 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
     document = files.document
     with as_stored(folder / "model.json"):
         try:
-            facts = ModelDocument.from_dict(document)
-            recipe = read_recipe(facts.recipe.text)
+            recipe = read_recipe(document["recipe"]["text"])
             contract = Contract.from_dict(document["contract"])
             encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
             model = Model(
@@ -88,7 +86,7 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
                 recipe=recipe,
                 contract=contract,
                 encoder=encoder,
-                ensemble=_restored(recipe, facts, under(arrays, "estimator/"), encoder.bundles()),
+                ensemble=_restored(recipe, document, under(arrays, "estimator/"), encoder.bundles()),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(files.table),
                 selftest=arrays["selftest/x"],
@@ -143,17 +141,18 @@ def _verified(folder: Path, name: str, digest: object) -> bytes:
 
 
 def _restored(
-    recipe: Recipe, facts: ModelDocument, state: Mapping[str, np.ndarray], bundles: Bundles
+    recipe: Recipe, document: dict[str, Any], state: Mapping[str, np.ndarray], bundles: Bundles
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
     `state`: as the ensemble's ``state`` made it.
     Raises ModelError: arrays are missing or do not fit each other.
     """
-    n_outputs = 1 if facts.task.kind == "binary" else len(facts.task.classes)
-    if not facts.recipe.members:
-        builder = partial(build, recipe, **facts.recipe.parameters)
+    method, task = document["recipe"], document["task"]
+    n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])
+    if not method.get("members"):
+        builder = partial(build, recipe, **method["parameters"])
         return FoldEnsemble.from_state(builder, recipe.machine, n_outputs, state, bundles)
-    members = [(read_recipe(member.text), member.parameters) for member in facts.recipe.members]
+    members = [(read_recipe(member["text"]), member["parameters"]) for member in method["members"]]
     builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

@@ -112,7 +112,7 @@ class Model(InBrief):
     @property
     def watched(self) -> list[str]:
         """The classes that are flagged, in the order of the columns of `scores`."""
-        return list(self.facts.task.watched)
+        return list(self.document["task"]["watched"])
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -122,8 +122,8 @@ class Model(InBrief):
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
-        task = self.facts.task
-        return [0] if task.kind == "binary" else [task.classes.index(name) for name in task.watched]
+        task = self.document["task"]
+        return [0] if task["kind"] == "binary" else [task["classes"].index(name) for name in self.watched]
 
     @property
     def lesions(self) -> LesionFacts | None:
