@@ -19,17 +19,17 @@ def members(package: str, folder: Iterable[str]) -> dict[str, type]:
     folder : iterable of str
         Its `__path__`.
     """
-    return dict(_found(package, tuple(folder)))
+    return dict(_members(package, tuple(folder)))
 
 
 def attributes(package: str, every: str) -> Callable[[str], Any]:
     """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
 
     def attribute(name: str) -> Any:
-        found = {} if name.startswith("_") else members(package, importlib.import_module(package).__path__)
-        if found and name == every:
-            return found
-        for member in found.values():
+        by_name = {} if name.startswith("_") else members(package, importlib.import_module(package).__path__)
+        if by_name and name == every:
+            return by_name
+        for member in by_name.values():
             if member.__name__ == name:
                 return member
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -38,13 +38,15 @@ def attributes(package: str, every: str) -> Callable[[str], Any]:
 
 
 @cache
-def _found(package: str, folder: tuple[str, ...]) -> dict[str, type]:
-    found = {}
+def _members(package: str, folder: tuple[str, ...]) -> dict[str, type]:
+    by_name = {}
     for module in pkgutil.iter_modules(folder):
         if module.name == "base":
             continue
         here = f"{package}.{module.name}"
         for member in vars(importlib.import_module(here)).values():
-            if isinstance(member, type) and member.__module__ == here and "name" in vars(member):
-                found[member.name] = member  # type: ignore[attr-defined]
-    return dict(sorted(found.items()))
+            if isinstance(member, type) and member.__module__ == here:
+                name = vars(member).get("name")
+                if isinstance(name, str):
+                    by_name[name] = member
+    return dict(sorted(by_name.items()))

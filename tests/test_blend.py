@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from flow_cohorts import patients, written
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import ModelError, RecipeError
 from screening.machines.baselines import Logistic
 from screening.machines.ensembles import BlendedClassifier, Pooling
+from screening.page import render_model
 from screening.recipes.loading import read_recipe
 from screening.scoring.cases import contributions
 from screening.storage.loading import load_model
@@ -237,16 +238,48 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
     assert np.array_equal(again.decisions(encoded), model.decisions(encoded))
 
 
-def test_of_many_rows_a_member_that_ranks_by_chance_is_not_kept_and_that_is_said(cohort, monkeypatch):
-    monkeypatch.setattr(held_out, "MANY_ROWS", 100)
+@pytest.fixture
+def noise(cohort, monkeypatch):
+    """What logistic regression decides."""
     noise = np.random.default_rng(0).normal(size=cohort.n_rows)
     monkeypatch.setattr(Logistic, "decision_function", lambda own, x: noise[: len(x)])
 
-    model = train(cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=())
+
+def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_stand_beside(
+    cohort, noise, monkeypatch
+):
+    monkeypatch.setattr(held_out, "MANY_ROWS", 100)
+    fits, steps = [], []
+    fit = Logistic.fit
+    monkeypatch.setattr(Logistic, "fit", lambda own, x, y: fits.append(1) or fit(own, x, y))
+
+    own = blend("logistic", "histogram_boosting")
+    model = train(
+        cohort, own, search=1, repeats=1, beside=["logistic"], progress=lambda *step: steps.append(step)
+    )
 
     assert [member["recipe"] for member in model.document["blend"]] == ["histogram_boosting"]
     said = "member logistic is not kept: it ranks no better than chance"
     assert said in model.document["training"]["notes"]
+    assert len(fits) == 5
+    done = [finished / total for finished, total in steps]
+    assert done == sorted(done) and 0 < done[0] < 0.1 and done[-1] == 1
+    assert len(done) > 12  # a fold of a member is a step
+
+
+def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noise):
+    model = train(cohort, blend("logistic", "histogram_boosting"), search=1, repeats=1, beside=())
+    (point,) = model.facts.operating_points
+    rows = model.validation
+    ill = (rows["label"] == point.label).to_numpy()
+    logistic, boosting = (member.classes[point.label] for member in model.facts.blend)
+
+    assert [member.recipe for member in model.facts.carrying(point.label)] == ["histogram_boosting"]
+    assert boosting.gain.low > 0 > logistic.gain.low
+    without = roc_auc_score(ill, rows["score"]) - logistic.gain.value
+    assert without == pytest.approx(boosting.auroc)
+    page = render_model(model.document)
+    assert "What carries the ranking: <bdi>histogram_boosting</bdi> adds" in page
 
 
 def test_of_many_cases_the_weights_are_those_of_the_best_mean():

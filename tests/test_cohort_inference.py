@@ -45,14 +45,35 @@ def test_types_are_inferred_and_stated(tmp_path, values, types):
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "Nummer", "N° dossier", "lfd. Nr.", "S_No", "#"],
-)
-def test_numbers_that_are_an_identity_by_name_are_no_feature(tmp_path, name):
-    drawn = np.random.default_rng(1).permutation(5 * N)[:N]
+DRAWN, DAYS = np.random.default_rng(1), 44_931 + 3 * np.arange(N) % 365
+IDENTITIES = (
+    "patient_id", "MRN", "Unnamed: 0", "PatientID", "row", "Nummer", "N° dossier", "lfd. Nr.", "S_No", "#",
+)  # fmt: skip
+NO_FEATURES = {
+    **{name: DRAWN.permutation(5 * N)[:N] for name in IDENTITIES},
+    **dict.fromkeys(("Aufnahmedatum", "admission_date", "birthDate", "fecha"), DAYS),
+    "visit": DRAWN.permutation(N) + 17,  # counts the rows, in another order
+    "accession": DRAWN.integers(2**54, 2**60, N),  # floats do not tell them apart
+}
 
-    assert read_cohort(cohort_of(tmp_path, **{name: drawn})).names == ["usable"]
+
+@pytest.mark.parametrize("name", NO_FEATURES)
+def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name):
+    cohort = read_cohort(cohort_of(tmp_path, **{name: NO_FEATURES[name]}))
+
+    assert cohort.names == ["usable"]
+    assert (f"save the table again): {name}" in cohort.notes[-1]) == (NO_FEATURES[name] is DAYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("days", DAYS), ("time", DAYS), ("admission_date", DAYS - 44_951), ("copies", [2**60, *range(N - 1)]),
+        ("platelets", DRAWN.permutation(N) * 3),
+    ],
+)  # fmt: skip
+def test_other_whole_numbers_stay_features(tmp_path, name, values):
+    assert read_cohort(cohort_of(tmp_path, **{name: values})).names == ["usable", name]
 
 
 @pytest.mark.parametrize("cell", ["NA", "<5", "haemolysed", "1.234,5"])
@@ -61,21 +82,6 @@ def test_a_few_odd_cells_among_numbers_are_refused_not_made_a_category(tmp_path,
 
     with pytest.raises(CohortError, match=r"column 'x', row 60: .*contract|column 'x', row 60: .*separators"):
         read_cohort(cohort_of(tmp_path, x=values))
-
-
-@pytest.mark.parametrize("name", ["Aufnahmedatum", "admission_date", "birthDate", "fecha"])
-def test_dates_as_numbers_of_days_are_no_feature(tmp_path, name):
-    cohort = read_cohort(cohort_of(tmp_path, **{name: 44_931 + 3 * np.arange(N) % 365}))
-
-    assert cohort.names == ["usable"]
-    assert f"save the table again): {name}" in cohort.notes[-1]
-
-
-@pytest.mark.parametrize(("name", "first"), [("days", 44_931), ("time", 44_931), ("admission_date", -20)])
-def test_other_whole_numbers_are_no_dates(tmp_path, name, first):
-    cohort = read_cohort(cohort_of(tmp_path, **{name: first + 3 * np.arange(N) % 365}))
-
-    assert cohort.names == ["usable", name]
 
 
 def test_a_number_far_from_all_others_is_said(tmp_path):
@@ -192,20 +198,6 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_
     assert contract.group == name
     assert f"guessed role group: {name}" in notes
     assert "no column names the outcome: to train, set `label` to it, or give --label" in notes
-
-
-def test_whole_numbers_that_count_the_rows_are_no_feature_whatever_their_name(tmp_path):
-    rng = np.random.default_rng(1)
-    path = cohort_of(tmp_path, visit=rng.permutation(N) + 17, platelets=rng.permutation(N) * 3)
-
-    assert read_cohort(path).names == ["usable", "platelets"]
-
-
-def test_whole_numbers_too_large_for_floats_to_tell_apart_are_no_feature(tmp_path):
-    far = np.random.default_rng(1).integers(2**54, 2**60, N)
-    path = cohort_of(tmp_path, accession=far, copies=[2**60, *range(N - 1)])
-
-    assert read_cohort(path).names == ["usable", "copies"]
 
 
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):

@@ -318,22 +318,17 @@ def test_a_place_that_is_no_database_is_refused_in_words(url, words):
         read_cohort(Database(url, table="past"))
 
 
-def test_table_and_query_are_of_databases_only(tmp_path):
-    code, _, err = said(
-        "init", written(patients(), tmp_path / "a.csv"), "--table", "x", "--out", tmp_path / "c"
-    )
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["past.csv", "--table", "x"], "--table and --query are of databases"),
+        (["postgresql://u:pw@h/d"], "needs --table NAME or --query"),
+    ],
+)
+def test_a_table_or_query_is_named_of_a_database_and_of_nothing_else(words, answer, tmp_path):
+    code, _, err = said("init", *words, "--out", tmp_path / "c.toml")
 
-    assert code == 2 and "--table and --query are of databases" in err
-
-
-def test_a_database_without_table_or_query_says_what_it_needs(tmp_path):
-    code, _, err = said("init", "postgresql://u:pw@h/d", "--out", tmp_path / "c.toml")
-
-    assert code == 2 and "needs --table NAME or --query" in err and "pw" not in err
-
-
-def test_its_picture_in_a_notebook_or_log_shows_no_url():
-    assert "pw" not in repr(Database("postgresql://u:pw@h/d", table="t"))
+    assert code == 2 and answer in err and "pw" not in err
 
 
 def test_a_case_of_a_run_from_a_database_is_explained_from_it(logistic_model, kept, tmp_path):

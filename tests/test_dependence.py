@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, train
-from screening.cohort.dependence import CODE, signs
+from screening.cohort.dependence import CODE, dependence, signs
 from screening.cohort.reading import check_cohort
 from screening.cohort.starter import starter_contract
 from screening.errors import UsageError
+from screening.sources.opening import source_at
 
 PATIENTS, ROWS = 40, 5
 
@@ -206,3 +207,12 @@ def test_a_starter_contract_says_to_fill_down_what_stands_in_first_rows(tmp_path
 
     assert contract.group is None and "patient" in contract.drop
     assert any("Fill column 'patient' down" in note for note in notes)
+
+
+def test_files_of_a_table_may_have_other_columns_beside_those_of_the_contract(tmp_path):
+    _, table = visits(60, 1)
+    contract = starter_contract(table)[0].with_roles(label="ill")
+    table.head(30).assign(note="x").to_csv(tmp_path / "1.csv", index=False)
+    table.tail(30).assign(other=1).to_csv(tmp_path / "2.csv", index=False)
+
+    assert {sign.column for sign in dependence(source_at(tmp_path), contract)} <= {None}

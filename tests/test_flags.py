@@ -13,7 +13,7 @@ from screening.cohort import ids as seen_ids
 from screening.scoring import flagged as ranked
 from screening.scoring import rows as night_rows
 from screening.scoring.flagged import as_text, as_texts, flagged_rows
-from screening.scoring.rows import Rows, write_scores
+from screening.scoring.rows import Rows
 
 BATCH = 500
 SCHEMA = pa.schema({
@@ -37,15 +37,14 @@ def ward(row):
 
 def listed(folder, scores, flagged):
     """The tables of flagged rows, of a night that came in batches."""
-    rows = Rows(folder / "rows.parquet")
+    rows = Rows(folder / "scores.parquet")
     with rows.appending(SCHEMA) as append:
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
             columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards, ids]
             append(pa.table(columns, schema=SCHEMA))
-    write_scores(rows, folder / "scores.parquet")
-    return flagged_rows(folder / "scores.parquet")
+    return flagged_rows(rows)
 
 
 @settings(max_examples=15, deadline=None)

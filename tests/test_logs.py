@@ -126,6 +126,20 @@ def test_a_bar_on_a_terminal_has_the_time_left_and_gives_the_cursor_back():
     assert told.rfind(SHOW) > told.rfind(HIDE) >= 0
 
 
+def test_the_time_left_is_told_by_that_since_the_first_call():
+    """Reading a large table counts, and what an earlier attempt had finished does not."""
+    code = """
+import time
+from screening.cli.console import bar
+with bar("Training") as progress:
+    progress({first}, 100)
+    time.sleep(1.5)
+    progress(60, 100)
+"""
+    assert "0:00:01" in on_a_terminal(code.format(first=0))
+    assert "0:00:06" in on_a_terminal(code.format(first=50))
+
+
 def test_a_command_that_fails_gives_the_cursor_back():
     told = on_a_terminal(LONG.format(at_the_end="assert done < 15"))
 

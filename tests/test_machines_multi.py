@@ -205,11 +205,11 @@ def test_one_vs_rest_is_one_two_class_machine_a_class():
         TwoClassSVM(factor=MarginDensity(), passes=2, normalise=True),
         MultiClassSVM(factor=ClassDecay("local", Q=0.3), passes=2),
     ],
-    ids=lambda machine: machine.kind,
+    ids=lambda machine: machine.name,
 )
 def test_every_pass_is_optimal_to_the_tolerance(machine):
     x, y = three_clouds(120)
-    target = {"two_class": (y == "a").astype(int)}.get(machine.kind, y)
+    target = {"two_class": (y == "a").astype(int)}.get(machine.name, y)
 
     machine.fit(x, target)
 

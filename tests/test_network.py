@@ -349,8 +349,16 @@ def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_path):
-    processes, ended = Processes(), []
+def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_path, monkeypatch):
+    """Also where somebody else still holds the pipe that it would have spoken into."""
+    processes, ended, held = Processes(), [], []
+
+    def pipe(duplex):
+        ends = multiprocessing.Pipe(duplex)
+        held.append(os.dup(ends[1].fileno()))
+        return ends
+
+    monkeypatch.setattr(processes._context, "Pipe", pipe)
     demo = Order(["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
     thread = threading.Thread(target=lambda: ended.append(processes.run(demo)))
     thread.start()
@@ -361,6 +369,7 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
 
     assert (ended[0].code, ended[0].said.partition(",")[0]) == (2, "ended without a word (-9)")
     assert processes.run(Order(["recipes"], {}, 1, 60)).code == 0
+    [os.close(end) for end in held]
 
 
 def test_what_nights_are_forked_from_is_there_and_starts_no_thread():

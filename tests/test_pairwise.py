@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from screening.kernels import Gaussian, Laplacian, input_distances
+from screening.kernels.expansions import ExpansionSums
 from screening.kernels.pairwise import (
     distances,
     gram,
@@ -17,7 +18,6 @@ from screening.kernels.pairwise import (
     weighted_sums,
 )
 from screening.kernels.threads import limit_threads
-from screening.machines.kernel_sums import Sums
 
 KERNELS = (Gaussian(0.2), Laplacian(0.1))
 
@@ -90,7 +90,7 @@ def test_a_sum_of_few_large_weights_is_right_in_both_types(few, large, seed):
     weights[:few] -= weights[:few].mean()
     exact = weighted_sum(Gaussian(0.2), rows, rows, weights, dtype=np.float64)
 
-    ours = Sums(Gaussian(0.2), rows, {(0, -1): weights}).at(rows)[0, -1]
+    ours = ExpansionSums(Gaussian(0.2), rows, {(0, -1): weights}).at(rows)[0, -1]
 
     assert np.abs(ours - exact).max() <= 3e-5 * np.abs(exact).max()
 

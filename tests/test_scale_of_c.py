@@ -79,7 +79,8 @@ def test_a_constant_in_c_is_a_constant_in_the_costs(height, monkeypatch):
     y = codes == 2
     factor = FACTORS["margin_decay"]
     plain = TwoClassSVM(Gaussian(0.2), C=height**2 * 3.0, tol=1e-6).fit(x, y)
-    monkeypatch.setattr(factor, "log_at", lambda self, x, first_pass: np.full(len(x), np.log(height)))
+    log_c = np.log(height)
+    monkeypatch.setattr(factor, "log_at", lambda self, first, _: np.full(len(first.x), log_c))
     machine = TwoClassSVM(Gaussian(0.2), C=3.0, factor=factor(kappa=0.0), tol=1e-6).fit(x, y)
 
     decisions = plain.decision_function(x)
@@ -95,7 +96,7 @@ def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monke
     x, codes = rows(3)
     y = {"two_class": codes == 2}.get(kind, codes)
     factor = FACTORS["margin_decay"]
-    monkeypatch.setattr(factor, "log_at", lambda self, x, first_pass: size + x[:, 0])
+    monkeypatch.setattr(factor, "log_at", lambda self, first_pass, _: size + first_pass.x[:, 0])
     machine = MAKERS[kind](factor=factor(), passes=PASSES).fit(x, y)
 
     c = machine.factor_at(np.vstack([x, 1e3 + x]))

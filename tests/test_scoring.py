@@ -36,7 +36,7 @@ def table(run):
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
 
-    assert list(scores.columns) == ["id", "score", "p_value", "flagged", *CHANCES, "row", "class", "rank"]
+    assert list(scores.columns) == ["id", "score", "p_value", "flagged", *CHANCES, "row", "class"]
     assert scores["id"].str.startswith("007").all()
     assert scores["flagged"].dtype == bool
     assert scores["p_value"].between(1 / 300, 1).all()
@@ -185,7 +185,7 @@ def test_a_voxel_run_counts_by_patient_and_scores_every_class(tissue, trained, t
     scores = table(run)
     classes = [f"score_{name}" for name in ("gland", "lesion", "zone")]
     figures = ["score", "p_value", "flagged", "predicted", *classes]
-    assert list(scores.columns) == ["id", "group", "x", "y", "z", *figures, "row", "class", "rank"]
+    assert list(scores.columns) == ["id", "group", "x", "y", "z", *figures, "row", "class", "tissue"]
     assert sum(group["flagged"] for group in run.document["groups"]) == run.document["counts"]["flagged"]
     assert [group["rows"] for group in run.document["groups"]] == [50, 50]
     assert len(run.document["evaluation"]["per_class"]) == 3

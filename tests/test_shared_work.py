@@ -8,7 +8,8 @@ from independent.optimality import certificate
 from machines_cohort import three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
-from screening.kernels import Gaussian, kernel_cache
+from screening.kernels import Gaussian
+from screening.kernels.kernel_cache import Distances, KernelCache
 from screening.solvers import KernelRows, Problem
 from screening.validation.fold_fits import EncodedRows
 
@@ -33,12 +34,11 @@ def made(n=200, seed=0):
 def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma):
     x, y = made(60)
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
-    gram = Gaussian(gamma)(x, x)
+    cache = KernelCache(x)
+    gram = cache.gram(Gaussian(gamma))
 
-    with kernel_cache.over(x) as here:
-        here.keep(Gaussian(gamma), gram)
-        problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
-        solutions = [solvers.solve(problem) for problem in problems]
+    problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
+    solutions = [solvers.solve(problem, cache=cache) for problem in problems]
 
     for problem, solution in zip(problems, solutions, strict=True):
         assert (solution.alphas <= problem.upper).all()
@@ -50,9 +50,10 @@ def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine)
     x, y = made(2200)
     whole = machine.fit(x, y).decision_function(x)
 
-    with kernel_cache.using(kernel_cache.Shared(x, memory=1 << 20)):
-        assert isinstance(solvers.gram_within(Gaussian(0.3), x), KernelRows)
-        by_rows = machine.fit(x, y).decision_function(x)
+    little = KernelCache(x, memory=1 << 20)
+
+    assert isinstance(solvers.gram_within(Gaussian(0.3), little), KernelRows)
+    by_rows = machine.fit_each([None], x, y, cache=little)[0].decision_function(x)
 
     np.testing.assert_allclose(by_rows, whole, atol=5e-3)
 
@@ -63,7 +64,7 @@ def test_settings_searched_together_decide_as_each_machine_does_by_itself(name):
     several = recipe.machine == "multi_class"
     x, y = three_clouds(260) if several else two_clouds(260)
     codes = np.unique(y, return_inverse=True)[1]
-    rows = EncodedRows(recipe, 3 if several else 1, x, codes, None, kernel_cache.Distances(x))
+    rows = EncodedRows(recipe, 3 if several else 1, x, codes, None, Distances(x))
     new = np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0
 
     machines, decided = rows.tried(np.arange(len(x)), SEARCHED[name], new)

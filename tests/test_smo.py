@@ -12,7 +12,7 @@ from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
 from screening import OneClassSVM
 from screening.kernels import Gaussian, Laplacian
-from screening.kernels.kernel_cache import EXACT_ROWS
+from screening.kernels.base import EXACT_ROWS
 from screening.kernels.pairwise import gram
 from screening.solvers import Problem, smo
 from screening.solvers.smo import KernelRows

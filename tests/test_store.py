@@ -5,8 +5,6 @@ import json
 import stat
 import subprocess
 import sys
-import tracemalloc
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -169,24 +167,10 @@ def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(mod
 
 
 def test_arrays_with_objects_or_without_finite_values_are_never_written():
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="Object arrays"):
         pack({"a": np.array([{}], dtype=object)})
     with pytest.raises(ValueError, match="finite"):
         pack({"a": np.array([np.nan])})
-
-
-def bomb(header: str, content: bytes, size: int | None = None) -> bytes:
-    """An npz of one array whose header, content and listed size say different things."""
-    words = header.encode().ljust(117) + b"\n"
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(words).to_bytes(2, "little") + words + content)
-        archive.filelist[0].file_size = size or archive.filelist[0].file_size
-    return buffer.getvalue()
-
-
-def header(shape: str) -> str:
-    return f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
 
 
 def test_arrays_are_compressed_and_come_back():
@@ -200,28 +184,6 @@ def test_arrays_are_compressed_and_come_back():
     assert [(name, again[name].dtype, again[name].tolist()) for name in again] == [
         (name, value.dtype, value.tolist()) for name, value in arrays.items()
     ]
-    assert unpack(bomb(header("(2,)"), bytes(16)))["a"].tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        bomb(header("(1000000000000,)"), bytes(16)), bomb(header("(-1, -2)"), bytes(16)),
-        bomb(header("(0, 1000000000000000000000)"), b""), bomb(header("(2,)"), bytes(24)),
-        bomb(header("(2,)"), bytes(16), size=1 << 40), bomb(header("(2,)"), bytes(16), size=140),
-        bomb("{" * 60, bytes(16)),
-    ],
-)  # fmt: skip
-def test_a_bomb_is_refused_before_it_takes_memory(content):
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelError):
-            unpack(content)
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-    assert taken < 10_000_000
 
 
 def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import typer
@@ -185,27 +186,39 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields
     ------
     callable
-        `progress(done, total)`; 0 for a total that nobody knows.
+        `progress(done, total)`; 0 for a total that nobody knows. The time left is told by that since the
+        first call.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     began = time.monotonic()
-    columns = (TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    first: tuple[float, int] | None = None
+    left = "-:--:--"
     # No thread draws it, and a terminal that has gone is no reason to lose the work.
-    drawn = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
+    drawn = Progress(
+        TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(),
+        TextColumn("{task.fields[left]}", style="cyan"),
+        console=Console(stderr=True), auto_refresh=False,
+    )  # fmt: skip
 
     def progress(done: int, total: int) -> None:
-        if not drawn.tasks:
+        nonlocal first, left
+        now = time.monotonic()
+        if first is None:
             # What was done before the first call (an earlier attempt) says nothing of how fast this one is.
-            drawn.add_task(title, completed=done, total=total)
-        drawn.update(drawn.tasks[0].id, completed=done, total=total or None)
+            first = now, done
+            drawn.add_task(title, left=left)
+        if total and done > first[1]:
+            seconds = (now - first[0]) * (total - done) / (done - first[1])
+            left = str(timedelta(seconds=round(seconds)))
+        drawn.update(drawn.tasks[0].id, completed=done, total=total or None, left=left)
         with suppress(OSError):
-            if time.monotonic() - began >= 1:
+            if now - began >= 1:
                 drawn.start()
                 drawn.refresh()
 

@@ -112,7 +112,8 @@ def train(
     from screening.training.planning import refuse_other_model
 
     check_templates(templates, "model")
-    with opened(cluster) as workers, publish(out, "model") as folder:
+    with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
+        progress(0, 0)  # from here on time counts
         past = read_cohort(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
@@ -124,7 +125,7 @@ def train(
         if workers is not None:
             workers.check(secret=True)
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
-        with waiting as kept, bar("Training") as progress:
+        with waiting as kept:
             model = training.train(
                 past,
                 method,

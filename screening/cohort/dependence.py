@@ -18,20 +18,14 @@ import pyarrow.compute as pc
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
-from screening.cohort.ids import LED_BY_ZERO, counts_rows, few_rows_each, sizes_of_stems, stems_of
-from screening.cohort.role_inference import (
-    FEW_VALUES,
-    INDEX_NAME,
-    names_a_place,
-    names_people,
-    names_rows,
-    names_somebody,
-)
+from screening.cohort.column_names import INDEX_NAME, is_called
+from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
+from screening.cohort.role_inference import FEW_VALUES
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
 from screening.documents.base import Reason
 from screening.errors import UsageError
-from screening.sources.number_formats import fast_numbers
+from screening.sources.number_formats import LED_BY_ZERO, fast_numbers
 from screening.sources.readers import Source
 
 CODE = "rows_of_one_patient"
@@ -142,21 +136,24 @@ def reasons(found: list[Sign]) -> list[Reason]:
 
 def head_of(source: Source) -> pd.DataFrame:
     """The first rows of a table as they stand: numbers as float64, else text with None where blank."""
-    parts: dict[str, list[pa.Array]] = {}
+    # The first column has no name where an index was saved with the table.
+    first, *others = (file.header for file in source.files)
+    columns = [
+        name
+        for place, name in enumerate(first)
+        if (name or not place) and all(name in header for header in others)
+    ]
+    blocks = ((file, block) for file in source.files for block in file.blocks(columns, MOST_ROWS))
+    parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
     rows = 0
-    for file in source.files:
-        # The first column has no name where an index was saved with the table.
-        columns = [name for place, name in enumerate(file.header) if name or not place]
-        for block in file.blocks(columns, MOST_ROWS):
-            for name in columns:
-                parts.setdefault(name, []).append(_words(block.columns[name], file.decimal(name)))
-            rows += block.n_rows
-            if rows >= MOST_ROWS:
-                break
-        if rows >= MOST_ROWS:
-            break
-    cells = {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
-    return pd.DataFrame(cells)
+    while rows < MOST_ROWS and (read := next(blocks, None)):
+        file, block = read
+        for name, words in parts.items():
+            words.append(_words(block.columns[name], file.decimal(name)))
+        rows += block.n_rows
+    return pd.DataFrame(
+        {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
+    )
 
 
 def _words(cells: pa.Array, decimal: str) -> pa.Array:
@@ -209,7 +206,7 @@ class _Table:
         self.values = {
             name: codes
             for name, codes in self.codes.items()
-            if not names_somebody(name) and codes.max() and not self.names_rows(name)
+            if not is_called(name, "row", "patient") and codes.max() and not self.names_rows(name)
         }
         self.values = dict(
             itertools.islice(self.values.items(), 0, None, 1 + len(self.values) // MOST_VALUES)
@@ -227,7 +224,7 @@ class _Table:
 
     def names_rows(self, name: str) -> bool:
         """Whether a column numbers or names the rows: whole numbers or texts of which nearly all differ."""
-        return not _measured(self.frame[name]) and self.codes[name].max() + 1 > 0.95 * len(self.frame)
+        return bool(self.codes[name].max() + 1 > 0.95 * len(self.frame)) and not _measured(self.frame[name])
 
     def matrix(self, *without: str) -> np.ndarray:
         """Values of the rows, ranks from 0 to 1, shape (n_rows, n_values)."""
@@ -286,7 +283,7 @@ def _number(cells: pd.Series) -> bool:
 
 
 def _measured(cells: pd.Series) -> bool:
-    return _number(cells) and bool((cells.dropna() % 1 != 0).any())
+    return _number(cells) and bool(np.any(np.nan_to_num(cells.to_numpy()) % 1))
 
 
 def _scaled(cells: pd.Series) -> np.ndarray:
@@ -314,7 +311,7 @@ def _sorted(codes: np.ndarray, chance: float) -> bool:
 def _stems(table: _Table) -> Iterator[Sign]:
     """Names that are one but for a running end."""
     for name, cells in table.frame.items():
-        if _number(cells) or cells.isna().mean() > 0.1 or names_a_place(str(name)):
+        if _number(cells) or cells.isna().mean() > 0.1 or is_called(str(name), "place"):
             continue
         names = cells.fillna("")
         sizes = sizes_of_stems(names.tolist())
@@ -336,9 +333,9 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
     """Names that stand in a first row only, the rows below it being blank."""
     for name, cells in table.frame.items():
         given = cells.notna().to_numpy()
-        values = cells[given]
-        if not given[0] or given.mean() > 0.7 or len(values) < max(FEW_VALUES, 0.02 * len(cells)):
+        if not given[0] or given.mean() > 0.7 or given.sum() < max(FEW_VALUES, 0.02 * len(cells)):
             continue
+        values = cells[given]
         if values.nunique() < 0.98 * len(values) or _measured(cells):
             continue
         coded = (
@@ -346,7 +343,7 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
             if _number(cells)
             else values.str.len().max() <= LONGEST_CODE and values.str.contains(r"\d").mean() >= 0.9
         )
-        if not (coded or names_somebody(str(name))):
+        if not (coded or is_called(str(name), "row", "patient")):
             continue
         steps = np.abs(np.diff(table.matrix(str(name)), axis=0)).sum(axis=1)
         inside = ~given[1 : table.n_rows]
@@ -355,7 +352,7 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         others = (other for place, other in table.frame.items() if place != name)
         merged = any((other.notna().to_numpy() == given).all() for other in others)
         certain = bool(merged or alike)
-        if certain or names_somebody(str(name)):
+        if certain or is_called(str(name), "row", "patient"):
             seen = (
                 f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows, each time with "
                 "another name, as where cells are merged and only a patient's first row has it."
@@ -367,7 +364,7 @@ def _repeated(table: _Table) -> Iterator[Sign]:
     """A column that is called as patients or rows are, and whose values repeat."""
     for name, cells in table.frame.items():
         called = str(name)
-        people = names_people(called) or (names_rows(called) and not NOT_PEOPLE.search(called))
+        people = is_called(called, "patient") or (is_called(called, "row") and not NOT_PEOPLE.search(called))
         if not people and not (INDEX_NAME.fullmatch(called) and table.in_stretches(called)):
             continue
         several = float(cells.dropna().duplicated(keep=False).mean())

@@ -17,16 +17,12 @@ import pyarrow.compute as pc
 from scipy.stats import hypergeom
 
 from screening.cohort.cohort import Cohort
+from screening.cohort.column_names import INDEX_NAME
 from screening.documents.base import Reason
 from screening.documents.model import IdShape, ModelDocument
+from screening.sources.number_formats import LED_BY_ZERO
 
 ROW_NUMBERS = "ids_are_row_numbers"
-PLACE_NAMES = r"#|nr|no|number|index|row|unnamed: \d+|__index_level_\d+__"
-"""How a column is called that says where a row stands."""
-INDEX_NAME = re.compile(
-    rf"{PLACE_NAMES}|id|record|unnamed:\d+|(row|line|record|sample)[ _]?(nr|no|number|id)",
-    re.IGNORECASE,
-)
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
 # voice_07_1, P12-OD, 0815/2 and, where a digit stands before it, 0815a and S03V2.
@@ -41,7 +37,7 @@ FEWEST_STEMS = 10
 # A patient's rows are seldom more; the patients of a centre are numbered further.
 USUAL_ROWS, MOST_USUAL = 12, 20
 SPREAD = 2.0
-LED_BY_ZERO, DIGITS, HEX = "^0[0-9]+$", "^[0-9]+$", "^[0-9A-Fa-f-]+$"
+DIGITS, HEX = "^[0-9]+$", "^[0-9A-Fa-f-]+$"
 # Chance below which ids that lack what training's had are written otherwise, and are not merely others.
 BY_CHANCE = 1e-4
 # Rows whose hashes are held at a time.
@@ -190,13 +186,15 @@ def stems_of(names: np.ndarray) -> np.ndarray:
 
 def sizes_of_stems(names: Sequence[str]) -> list[int]:
     """Rows of each stem, where different names are some stems with ends that follow each other; else none."""
+    if len({*names}) < 0.95 * len(names):
+        return []
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
     several = [mine for mine in ends.values() if len(mine) > 1]
     if len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names):
         return []
-    if len({*names}) < 0.95 * len(names) or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
+    if sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
         return []
     running = median(_spread(mine) / len(mine) for mine in several) <= SPREAD
     return [len(mine) for mine in ends.values()] if running else []

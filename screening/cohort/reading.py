@@ -137,24 +137,9 @@ def contract_of(
 ) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
     base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
-    base = base.with_roles(neighbourhood=neighbourhood) if neighbourhood else base
-    drop = roles.get("drop")
+    drop, positive = roles.get("drop") or [], roles.get("positive") or []
     if isinstance(drop, str):
-        roles["drop"] = [name.strip() for name in drop.split(",") if name.strip()]
-    elif drop:
-        roles["drop"] = list(drop)
-    positive = roles.get("positive")
-    if positive:
-        roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
-    given = {role: value for role, value in roles.items() if value}
-    if base.drop and given.get("drop"):
-        given["drop"] = list(dict.fromkeys([*base.drop, *given["drop"]]))
-    if not given:
-        return base
-    # A column that is given a role here is no feature, as a starter contract may have it.
-    taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
-    if taken & set(base.features):
-        content = base.to_dict()
-        content["features"] = {n: f for n, f in content["features"].items() if n not in taken}
-        base = Contract.from_dict(content)
-    return base.with_roles(**given)
+        drop = [name.strip() for name in drop.split(",") if name.strip()]
+    roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
+    roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
+    return base.with_roles(neighbourhood=neighbourhood, **roles)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from screening.cohort.categories import CODE, MANY_VALUES
-from screening.cohort.ids import PLACE_NAMES, sizes_of_stems
+from screening.cohort.column_names import INDEX_NAME, is_called
+from screening.cohort.ids import sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
@@ -26,10 +28,6 @@ FEW = 50
 # From here on neighbouring whole numbers are one float: nobody measures so finely, but systems number so.
 EXACT = 2.0**53
 LIKE_AN_ID = "looks like an id (name it with --id or --group)"
-INDEX_NAME = re.compile(
-    rf"{PLACE_NAMES}|((row|lfd|lauf|seq|serial|sr?)[_. ]*)?(nr|no|num|number|nummer|numéro|número)\.?",
-    re.IGNORECASE,
-)
 # Numbers of days as spreadsheets count them from 1900: the latest of a column is in 1954 to 2064.
 LATEST_DAY = (20_000, 60_000)
 # So many names a note tells.
@@ -43,34 +41,10 @@ MOST_ODD = 50
 BATCH_ROWS = 65536
 # A column of fewer values tells arms, sites or sexes apart, and no patients.
 FEW_VALUES = 10
-# Alone, or as the first word before "id" or "no".
-PEOPLE = frozenset(("patient", "pat", "subject", "person", "proband"))
-GROUPS = frozenset(("group", "mrn", "pid", "patientid", "patientennummer", "subjectid"))
-# How a date is called in compound words too: Aufnahmedatum, birthdate.
-DATED = re.compile(r".*(date|datum)|fecha|data|admission|admitted|aufnahme")
-# The last word of a name, or the first where a number follows: MRN, patient_id, CaseID, Fallnummer, visit no.
-KEYS = frozenset(("id", "mrn", "pid", "uid", "uuid", "identifier", "key", "fallnummer", "patientennummer"))
-WHOSE = frozenset((
-    "patient", "pat", "case", "fall", "subject", "encounter", "visit", "stay", "admission", "accession",
-    "dossier", "séjour",
-))  # fmt: skip
-NUMBERED = frozenset(("nr", "nbr", "no", "num", "number", "nummer", "id"))
-# In French the number comes first: N° dossier, numéro de séjour.
-NUMBER_OF, FILES = frozenset(("n", "numéro")), frozenset(("dossier", "séjour", "patient"))
-# The last word of what is coded; the digits of such a column are no quantity.
-CODED = frozenset((
-    "code", "codes", "icd", "atc", "ops", "drg", "cpt", "loinc", "snomed", "diag", "diagnosis", "dx",
-    "specialty", "fachabteilung", "kode", "codice", "código",
-))  # fmt: skip
 # A column called like an id whose values stand in so many rows each is a code, such as admission_type_id.
 ROWS_OF_CODE = 20
 # So many texts of letters and digits (V57, E909) beside numbers make codes of the numbers too.
 FEWEST_CODES = 3
-PLACES = frozenset((
-    "bed", "room", "ward", "unit", "floor", "bett", "zimmer", "station", "lit", "chambre", "cama", "sala",
-    "habitación", "letto", "stanza", "reparto",
-))  # fmt: skip
-WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
 def inferred(
@@ -85,57 +59,52 @@ def inferred(
     """
     starter = summaries is not None
     summaries = summaries_of(source, given) if summaries is None else summaries
-    rows = max((summary.rows for summary in summaries.values()), default=0)
-    if summaries and not rows:
+    if summaries and not any(summary.rows for summary in summaries.values()):
         raise CohortError("the cohort has no data rows, only column names; was the export empty?")
     notes: list[str] = []
     given = with_stems(source, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
     roles = with_coordinates(summaries, given, notes) if given.group else given
-    used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop}
-    used.update(roles.display)
+    used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop, *roles.display}
     features: dict[str, dict[str, Any]] = {}
-    dropped: dict[str, list[str]] = {}
-    kinds: dict[str, list[str]] = {}
+    dropped, kinds = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for name, summary in summaries.items():
         if name in used:
             continue
         codes = _mostly_codes(name, summary)
-        reason = _useless(name, summary, starter, codes)
-        if reason:
-            dropped.setdefault(reason, []).append(name)
+        if reason := _useless(name, summary, starter, codes):
+            dropped[reason].append(name)
             continue
-        feature = _feature(summary, starter, codes)
-        features[name] = feature
-        kinds.setdefault(feature["type"], []).append(name)
+        features[name] = feature = _feature(summary, starter, codes)
+        kinds[feature["type"]].append(name)
         if feature["missing"] in ("indicator", "category"):
-            kinds.setdefault(f"extra column for missing (over {INDICATOR_SHARE:.0%})", []).append(name)
-        if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
-            what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
-            notes.append(f"column '{name}': {what} were listed in missing_values; review")
-        if feature["type"] == "number" and summary.far_codes:
-            done = "was listed in missing_values; review" if starter else "is read as a value; is it one?"
-            notes.append(f"column '{name}': a number like -99, repeated and far from all others, {done}")
-        if feature["type"] == "number" and summary.stray:
-            notes.append(
-                f"column '{name}': a number lies far from all others; look at it, "
-                "or set `plausible` in a contract"
-            )
-        if feature["missing"] == "no":
-            notes.append(f"column '{name}' is ticked or blank; a blank is read as no")
-        if feature.get("censored"):
-            notes.append(f"column '{name}': censored values are read as their limit; review")
-        if summary.missing_codes and feature["type"] == "category" and not starter:
-            notes.append(f"column '{name}' holds a text such as NA; it is read as a category, not as missing")
+            kinds[f"extra column for missing (over {INDICATOR_SHARE:.0%})"].append(name)
+        notes += [f"column '{name}'{words}" for words in _remarks(summary, feature, starter)]
     notes += [f"inferred {kind}: {_listed(names)}" for kind, names in kinds.items()]
     notes += [f"dropped, {reason}: {_listed(names)}" for reason, names in dropped.items()]
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
-    content = roles.to_dict()
-    left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
-    content["cohort"] = content["cohort"] | {"drop": left_out}
-    content.update(features=features, feature_order=[*features])
-    return Contract.from_dict(content), notes
+    left_out = [*roles.drop, *itertools.chain(*dropped.values())]
+    stated = roles.to_dict()["cohort"] | {"drop": left_out}
+    return Contract.from_dict({"cohort": stated, "features": features}), notes
+
+
+def _remarks(summary: ColumnSummary, feature: Mapping[str, object], starter: bool) -> Iterator[str]:
+    """What a person is to look at in a feature, behind its name."""
+    if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
+        what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
+        yield f": {what} were listed in missing_values; review"
+    if feature["type"] == "number" and summary.far_codes:
+        done = "was listed in missing_values; review" if starter else "is read as a value; is it one?"
+        yield f": a number like -99, repeated and far from all others, {done}"
+    if feature["type"] == "number" and summary.stray:
+        yield ": a number lies far from all others; look at it, or set `plausible` in a contract"
+    if feature["missing"] == "no":
+        yield " is ticked or blank; a blank is read as no"
+    if feature.get("censored"):
+        yield ": censored values are read as their limit; review"
+    if summary.missing_codes and feature["type"] == "category" and not starter:
+        yield " holds a text such as NA; it is read as a category, not as missing"
 
 
 def _listed(names: list[str]) -> str:
@@ -144,18 +113,17 @@ def _listed(names: list[str]) -> str:
 
 
 def _refuse_mixed(source: Source, given: Contract) -> None:
-    faults = []
-    named = [given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates]
+    roles = (given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates, *given.drop)
     first = source.files[0]
+    faults = []
     for file in source.files:
-        present = {*file.header}
-        absent = [name for name in dict.fromkeys([*named, *given.drop]) if name and name not in present]
         faults += [
             f"{file.name}: missing column '{name}'"
             f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
-            for name in absent
+            for name in dict.fromkeys(filter(None, roles))
+            if name not in file.header
         ]
-        missing, more = {*first.header} - present, present - {*first.header}
+        missing, more = {*first.header} - {*file.header}, {*file.header} - {*first.header}
         if missing or more:
             faults.append(
                 f"{file.name}: other columns than {first.name} ({len(missing)} missing, {len(more)} more); "
@@ -168,12 +136,10 @@ def _refuse_mixed(source: Source, given: Contract) -> None:
 def summaries_of(source: Source, given: Contract) -> dict[str, ColumnSummary]:
     """What each column holds but the label and what is dropped; CohortError where files or roles misfit."""
     _refuse_mixed(source, given)
-    columns = [
-        name for name in source.files[0].header if name and name not in given.drop and name != given.label
-    ]
-    summaries = {name: ColumnSummary() for name in columns}
+    left_out = {"", given.label, *given.drop}
+    summaries = {name: ColumnSummary() for name in source.files[0].header if name not in left_out}
     for file in source.files:
-        for block in file.blocks(columns, BATCH_ROWS):
+        for block in file.blocks([*summaries], BATCH_ROWS):
             for name, summary in summaries.items():
                 summary.add(block.columns[name], file.decimal(name))
     return summaries
@@ -199,9 +165,9 @@ def _useless(name: str, summary: ColumnSummary, starter: bool, codes: bool) -> s
         counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
         if counting and INDEX_NAME.fullmatch(name):
             return "a row index"
-        if summary.whole and distinct > 20 and (names_somebody(name) or summary.low >= EXACT):
+        if summary.whole and distinct > 20 and (is_called(name, "row", "patient") or summary.low >= EXACT):
             return LIKE_AN_ID
-        if names_a_date(name) and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
+        if is_called(name, "date") and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
             return "dates as numbers of days (format the cells as dates and save the table again)"
         if (
             counting
@@ -210,7 +176,7 @@ def _useless(name: str, summary: ColumnSummary, starter: bool, codes: bool) -> s
         ):
             return "a row index"
         return "numbers and many other texts" if starter and len(summary.odd_texts) > MOST_ODD else None
-    if distinct > 20 and names_somebody(name):
+    if distinct > 20 and is_called(name, "row", "patient"):
         return LIKE_AN_ID
     if distinct > 10 and _measured(summary.texts):
         return "numbers with a unit or % in every cell (export bare numbers)"
@@ -228,15 +194,14 @@ def _measured(texts: Iterable[str]) -> bool:
 
 def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
-    if summary.unreadable or summary.dates or summary.censored or names_people(name):
+    if summary.unreadable or summary.dates or summary.censored or is_called(name, "patient"):
         return False
     few = not summary.many_texts and 2 < summary.n_texts <= summary.present / ROWS_OF_CODE
     lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
     if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
         seldom_twice = summary.n_texts > summary.present / 2
-        return (few or not names_rows(name)) and not seldom_twice and not _measured(summary.odd_texts)
-    *_, last = [word for word in words_of(name) if not word.isdigit()] or [""]
-    return few and summary.whole and (names_rows(name) or last in CODED)
+        return (few or not is_called(name, "row")) and not seldom_twice and not _measured(summary.odd_texts)
+    return few and summary.whole and is_called(name, "row", "code")
 
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:
@@ -294,44 +259,6 @@ def with_coordinates(summaries: Mapping[str, ColumnSummary], given: Contract, no
         return given
     notes.append(f"guessed role coordinates: {', '.join(axes)}")
     return given.with_roles(coordinates=axes)
-
-
-def names_rows(column: str) -> bool:
-    """Whether a column is called as ids are."""
-    words = words_of(column)
-    if not words:
-        return False
-    numbered = words[0] in WHOSE and words[-1] in NUMBERED
-    return words[-1] in KEYS or numbered or (words[0] in NUMBER_OF and words[-1] in FILES)
-
-
-def names_people(column: str) -> bool:
-    """Whether a column is called as what several rows of one patient share."""
-    words = words_of(column)
-    if len(words) == 1:
-        return words[0] in PEOPLE | GROUPS
-    return bool(words) and words[0] in PEOPLE and words[-1] in NUMBERED | KEYS
-
-
-def names_somebody(column: str) -> bool:
-    """Whether a column is called as what tells rows or patients apart, which no model is to learn."""
-    return names_rows(column) or names_people(column)
-
-
-def names_a_place(column: str) -> bool:
-    """Whether a column is called as beds, rooms and wards are, which one patient leaves to the next."""
-    return bool(PLACES & {*words_of(column)})
-
-
-def names_a_date(column: str) -> bool:
-    """Whether a column is called as dates are."""
-    words = words_of(column)
-    return bool(words) and DATED.fullmatch(words[-1]) is not None
-
-
-def words_of(column: str) -> list[str]:
-    """The words of a column's name, in small letters."""
-    return [word.lower() for word in WORDS.findall(column)]
 
 
 def texts_of(source: Source, name: str) -> Iterator[np.ndarray]:

@@ -6,37 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from screening.cohort.column_names import LABELS, TIMES, is_called
 from screening.cohort.dependence import Sign, dependence
 from screening.cohort.ids import hashed
 from screening.cohort.reading import contract_of, opened
-from screening.cohort.role_inference import (
-    FEW_VALUES,
-    inferred,
-    names_people,
-    names_somebody,
-    summaries_of,
-    texts_of,
-    with_coordinates,
-    words_of,
-)
+from screening.cohort.role_inference import FEW_VALUES, inferred, summaries_of, texts_of, with_coordinates
 from screening.cohort.stream import CohortStream
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.sources.opening import Readable
 from screening.sources.readers import Source
 
-LABELS = (
-    "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
-    "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
-    "readmitted", "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
-)  # fmt: skip
 MOST_CLASSES = 20
-TIMES = (
-    "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
-    "aufnahmedatum", "fecha", "data",
-)  # fmt: skip
-# A date that is named otherwise is the row's if it is the only one, and not one of these.
-OTHER_DATES = frozenset(("birth", "death", "discharge", "review", "follow"))
 
 
 def starter_contract(
@@ -91,13 +72,13 @@ def guessed_roles(
         found["label"] = free.pop(label) if label else None
     for lower, name in list(free.items()):
         summary = summaries[name]
-        if not names_somebody(name) or summary.present < summary.rows:
+        if not is_called(name, "row", "patient") or summary.present < summary.rows:
             continue
         role = (
             "id"
             if _all_differ(source, name)
             else "group"
-            if names_people(name) and summary.n_texts >= fewest
+            if is_called(name, "patient") and summary.n_texts >= fewest
             else None
         )
         if role and not getattr(given, role) and not found.get(role):
@@ -127,9 +108,7 @@ def _time(dated: dict[str, str]) -> str | None:
     """The row's own date: by its name, or the only one whose last word says so."""
     named = [dated[name] for name in TIMES if name in dated]
     ending = [
-        name
-        for name in dated.values()
-        if (words := words_of(name)) and words[-1] in TIMES and not OTHER_DATES & {*words}
+        name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
     ]
     return named[0] if named else ending[0] if len(ending) == 1 else None
 

@@ -10,6 +10,7 @@ from screening.contract.parsing import floats, is_numeric, is_text, plain, texts
 from screening.gates.column_profile import SampledValues
 from screening.sources.number_formats import (
     DATE,
+    LED_BY_ZERO,
     MARKS,
     date_orders,
     fast_numbers,
@@ -21,7 +22,6 @@ from screening.sources.number_formats import (
 MOST_TEXTS = 1000
 MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
-LEADING_ZERO = r"^[+-]?0[0-9]+$"
 # Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
 CODES = frozenset(
     [
@@ -159,7 +159,7 @@ class ColumnSummary:
         self.present += len(given)
         distinct = pc.unique(given)
         self._add_texts(distinct)
-        self.zero_led = self.zero_led or _any_like(distinct, LEADING_ZERO)
+        self.zero_led = self.zero_led or _any_like(distinct, LED_BY_ZERO)
         values = fast_numbers(given, decimal)
         if values is None:
             self._add_dates(given)

@@ -31,7 +31,7 @@ from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
-from screening.validation.held_out import Progress, Resources, held_out_by, progress_of_parts
+from screening.validation.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
 from screening.validation.task import ask, watchable
 from screening.validation.validation import (
     Outcome,
@@ -240,8 +240,8 @@ def compare(
     with opened(cluster) as workers:
         if workers is not None:
             workers.check(secret=True)
-        resources = Resources(jobs, None, progress, workers, kept)
-        steps = progress_of_parts(resources, len(studies) * len(recipes))
+        resources = Resources(jobs, None, progress or silent, workers, kept)
+        steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
         judged = {name: list(judged_by(recipes, of, steps)) for name, of in studies.items()}
     asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
     entries = [cohort_entry(name, mine, asked, seed) for name, mine in judged.items()]

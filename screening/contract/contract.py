@@ -281,26 +281,20 @@ class Contract(BaseModel):
             for key in content
             if key not in known
         ]
-        parts: dict[str, Mapping[str, object]] = {}
-        for key in ("cohort", "features"):
-            value = content.get(key, {})
-            if isinstance(value, Mapping):
-                parts[key] = value
-            else:
+        roles, features = content.get("cohort", {}), content.get("features", {})
+        order, number = content.get("feature_order", []), content.get("format", FORMAT)
+        for key, value in (("cohort", roles), ("features", features)):
+            if not isinstance(value, Mapping):
                 faults.append(f"{place}: '{key}' must be a table, [{key}]")
-        order = content.get("feature_order", [])
         if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
             faults.append(f"{place}: 'feature_order' must be a list of names")
-            order = []
-        number = content.get("format", FORMAT)
         if number != FORMAT:
             faults.append(f"{place}: format {number} is not known here; this version reads format {FORMAT}")
+        for key in ("features", "format"):
+            if isinstance(roles, Mapping) and key in roles:
+                faults.append(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
         if faults:
             raise CohortError(faults)
-        roles, features = parts["cohort"], parts["features"]
-        for key in ("features", "format"):
-            if key in roles:
-                raise CohortError(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
         ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
             return cls.model_validate({**roles, "features": ordered})
@@ -319,10 +313,18 @@ class Contract(BaseModel):
         return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes, Contract, Feature)
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
-        """The same contract with other roles (values that are None or empty are left as they are)."""
+        """The same contract with other roles (values that are None or empty are left as they are).
+
+        A column that is given a role here is no feature, as a starter contract may have it.
+        """
+        given: dict[str, Any] = {role: value for role, value in roles.items() if value}
+        if not given:
+            return self
         content = self.to_dict()
-        given = {role: value for role, value in roles.items() if value}
-        return Contract.from_dict(content | {"cohort": content["cohort"] | given})
+        taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
+        features = {name: one for name, one in content["features"].items() if name not in taken}
+        stated = {"cohort": content["cohort"] | given, "features": features}
+        return Contract.from_dict(content | stated)
 
     def unseen_policy(self, name: str) -> OnUnseen:
         """What is done with a category of feature `name` that training never saw."""

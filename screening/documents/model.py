@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from screening.documents.base import FORMAT_VERSION, Document, Range, Reason, Setting, Table
+from screening.documents.base import FORMAT_VERSION, Document, Estimate, Range, Reason, Setting, Table
 from screening.documents.figures import OfRule
 from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
@@ -262,11 +262,11 @@ class RecipeFacts(Document):
 class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of the blend.
 
-    `weight` is its share of the blend, 0 to 1; `auroc_without` is the blend's of the others.
+    `weight` is its share of the blend, 0 to 1; `gain` the AUROC of all minus that of the others.
     """
 
     auroc: float
-    auroc_without: float
+    gain: Estimate
     weight: float
 
 
@@ -330,9 +330,9 @@ class ModelDocument(Document):
         self._refuse_other_rules()
         return self
 
-    def carrying(self, label: str) -> BlendMember:
-        """The member of the blend without which it would rank a class worst."""
-        return min(self.blend, key=lambda member: member.classes[label].auroc_without)
+    def carrying(self, label: str) -> list[BlendMember]:
+        """The members of the blend without which it would surely rank a class worse."""
+        return [member for member in self.blend if (member.classes[label].gain.low or 0.0) > 0]
 
     def _refuse_other_rules(self) -> None:
         """ValueError where figures are of another rule, or another threshold, than the one in use."""

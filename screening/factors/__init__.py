@@ -1,13 +1,13 @@
 """What c(x) can be: one file a factor, found by being in this folder.
 
-A factor is a frozen dataclass with a ``name`` (what recipes call it) and the members of ``base.Factor``.
+A factor is a frozen dataclass with a ``name``, as recipes call it, and the members of ``first_pass.Factor``.
 """
 
 from __future__ import annotations
 
-from screening.factors.base import Factor, FirstPass, JointFirstPass, why_not
+from screening.factors.base import Factor, FirstPass, KernelMachineState, why_not
 from screening.registry import attributes
 
-__all__ = ["FACTORS", "Factor", "FirstPass", "JointFirstPass", "why_not"]
+__all__ = ["FACTORS", "Factor", "FirstPass", "KernelMachineState", "why_not"]
 
 __getattr__ = attributes(__name__, "FACTORS")

@@ -62,18 +62,18 @@ class AdaptiveBumps:
             tau2[kept] = np.maximum(width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int] | None:
+    def bumps(
+        self, first_pass: FirstPass, remembered: Remembered
+    ) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Rates, heights and norm of bumps in the input space; None where they are in the feature space."""
         if self.distance == "feature_both":
             return None
-        remembered = first_pass.remembered(self)
         return 1.0 / remembered["tau2"], remembered["kept"].astype(float), self.norm
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        bumps = self.bumps(first_pass)
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        bumps = self.bumps(first_pass, remembered)
         if bumps is not None:
-            return first_pass.log_bump_sum(x, *bumps)
-        remembered = first_pass.remembered(self)
+            return first_pass.log_bump_sum(*bumps)
         heights = remembered["kept"].astype(float)
-        return log_sum_exp(-first_pass.feature_distances(x) / remembered["tau2"], heights)
+        return log_sum_exp(-first_pass.feature_distances() / remembered["tau2"], heights)

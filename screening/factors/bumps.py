@@ -43,12 +43,12 @@ class Bumps:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int]:
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> tuple[np.ndarray, np.ndarray, int]:
         """Rates, heights and norm of the bumps on the support vectors."""
-        tau = float(first_pass.remembered(self)["tau"])
+        tau = float(remembered["tau"])
         heights = first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
         return np.asarray(1.0 / (2.0 * tau**2)), heights, 2
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        return first_pass.log_bump_sum(x, *self.bumps(first_pass))
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        return first_pass.log_bump_sum(*self.bumps(first_pass, remembered))

@@ -10,7 +10,7 @@ import numpy as np
 
 from screening.factors.base import (
     FirstPass,
-    JointFirstPass,
+    KernelMachineState,
     Remembered,
     check_empty,
     check_number,
@@ -53,7 +53,7 @@ class ClassDecay:
         check_empty(self.empty)
         check_number("Q", self.Q)
 
-    def parameters(self, first_pass: JointFirstPass) -> Remembered:
+    def parameters(self, first_pass: KernelMachineState) -> Remembered:
         counts = np.asarray(first_pass.class_counts, float)
         shares = (counts.min() / counts) ** 2
         weights = shares / shares.sum()
@@ -61,36 +61,34 @@ class ClassDecay:
             return {"weights": weights}
         return {"reach": self.Q * first_pass.largest_distance * weights}
 
-    def log_at(self, x: np.ndarray, first_pass: JointFirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
-        return self.log_each(x, first_pass, [first_pass.remembered(self)])[0]
+    def log_at(self, first_pass: KernelMachineState, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,), or (n_rows, n_classes) where ``per_class``."""
+        return self.log_each(first_pass, [remembered])[0]
 
-    def log_each(
-        self, x: np.ndarray, first_pass: JointFirstPass, remembered: Sequence[Remembered]
-    ) -> list[np.ndarray]:
+    def log_each(self, first_pass: KernelMachineState, remembered: Sequence[Remembered]) -> list[np.ndarray]:
         """The same of factors that differ in Q alone, by what each remembers: neighbours are met once."""
-        decisions = np.abs(first_pass.decisions(x))
-        every = np.arange(len(x))
+        decisions = np.abs(first_pass.decisions)
+        every = np.arange(len(decisions))
         if self.per_class:
             of_class = [
-                self._rates(x, every, m, each, remembered) for m, each in enumerate(first_pass.outputs)
+                self._rates(every, m, output, remembered) for m, output in enumerate(first_pass.outputs)
             ]
             return list(-np.stack(of_class, axis=-1) * decisions)
-        predicted = first_pass.predicted(x)
-        rates = np.empty((len(remembered), len(x)))
-        for m, machine in enumerate(first_pass.outputs):
+        predicted = first_pass.predicted
+        rates = np.empty((len(remembered), len(decisions)))
+        for m, output in enumerate(first_pass.outputs):
             mine = np.flatnonzero(predicted == m)
-            rates[:, mine] = self._rates(x, mine, m, machine, remembered)
+            rates[:, mine] = self._rates(mine, m, output, remembered)
         return list(-rates * decisions[every, predicted])
 
     def _rates(
-        self, x: np.ndarray, mine: np.ndarray, m: int, machine: FirstPass, remembered: Sequence[Remembered]
+        self, mine: np.ndarray, m: int, output: FirstPass, remembered: Sequence[Remembered]
     ) -> np.ndarray:
-        """p_m at the rows x[mine], (n_remembered, n)."""
-        if not len(machine.support_labels):
+        """p_m at those rows, (n_remembered, n)."""
+        if not len(output.support_labels):
             return np.zeros((len(remembered), len(mine)))
         if self.form == "weighted":
-            weights = np.array([each["weights"][m] for each in remembered])
-            return weights[:, None] * machine.mean_distance(x, mine)
-        reaches = [float(each["reach"][m]) for each in remembered]
-        return mean_of_near(machine.near(x, mine, np.full(len(mine), -1), reaches), self.empty)
+            weights = np.array([parameters["weights"][m] for parameters in remembered])
+            return weights[:, None] * output.mean_distance(mine)
+        reaches = [float(parameters["reach"][m]) for parameters in remembered]
+        return mean_of_near(output.near(mine, np.full(len(mine), -1), reaches), self.empty)

@@ -36,9 +36,9 @@ class DistanceDecay:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {}
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        decision = first_pass.decision(x)
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        decision = first_pass.decision
         sides = np.where(decision > 0, -1, 1)
-        near = first_pass.near(x, np.arange(len(x)), sides, None)
+        near = first_pass.near(np.arange(len(decision)), sides, None)
         return -np.abs(decision) * mean_of_near(near, self.empty)[0]

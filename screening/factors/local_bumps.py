@@ -47,11 +47,10 @@ class LocalBumps:
             tau2[kept] = np.maximum(np.sort(among, axis=1)[:, :n_near].mean(axis=1), SMALLEST)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(self, first_pass: FirstPass) -> tuple[np.ndarray, np.ndarray, int]:
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> tuple[np.ndarray, np.ndarray, int]:
         """Rates, heights and norm of the bumps on the support vectors."""
-        remembered = first_pass.remembered(self)
         return 1.0 / remembered["tau2"], remembered["kept"].astype(float), 2
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        return first_pass.log_bump_sum(x, *self.bumps(first_pass))
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        return first_pass.log_bump_sum(*self.bumps(first_pass, remembered))

@@ -54,9 +54,9 @@ class MarginDecay:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"kappa": np.asarray(_rate(self.kappa, self.k, first_pass))}
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        return -float(first_pass.remembered(self)["kappa"]) * np.square(first_pass.decision(x))
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        return -float(remembered["kappa"]) * np.square(first_pass.decision)
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,8 @@ class OneSidedMarginDecay:
             "kappa_neg": np.asarray(rate * n_neg if self.kappa_neg == "auto" else float(self.kappa_neg)),
         }
 
-    def log_at(self, x: np.ndarray, first_pass: FirstPass) -> np.ndarray:
-        """log c at the rows of x, shape (n_rows,)."""
-        remembered = first_pass.remembered(self)
-        decision = first_pass.decision(x)
+    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
+        """log c at the rows of first_pass.x, shape (n_rows,)."""
+        decision = first_pass.decision
         rate = np.where(decision >= 0, remembered["kappa_pos"], remembered["kappa_neg"])
         return -rate * np.square(decision)

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.kernels import kernel_cache, pairwise
-from screening.kernels.kernel_cache import EXACT_ROWS
+from screening.kernels import pairwise
 from screening.kernels.pairwise import Precision, input_distances
 
+# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
+EXACT_ROWS = 2000
 _SCALE = re.compile(r"scale(?:\s*\*\s*(?P<times>[0-9.eE+-]+))?")
 
 
@@ -32,9 +33,9 @@ class Kernel:
             raise ValueError(f"gamma must be a number > 0, 'scale' or 'scale*F', got {self.gamma!r}")
 
     def _times(self) -> float:
-        found = _SCALE.fullmatch(str(self.gamma).strip())
+        scaled = _SCALE.fullmatch(str(self.gamma).strip())
         try:
-            times = float(found["times"] or 1.0) if found else 0.0
+            times = float(scaled["times"] or 1.0) if scaled else 0.0
         except ValueError:
             times = 0.0
         if not (np.isfinite(times) and times > 0):
@@ -79,8 +80,7 @@ class Kernel:
         """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""
         if x is not z:
             return pairwise.gram(self, x, z, dtype=np.float64)
-        dtype: Precision = np.float32 if len(x) > EXACT_ROWS else np.float64
-        return kernel_cache.gram_of(self, x, dtype)
+        return pairwise.gram(self, x, dtype=gram_precision(len(x)))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """K(x_i, x_i), shape (n,): one for every radial kernel."""
@@ -131,6 +131,11 @@ class Laplacian(Kernel):
 
     def _spread(self, variance: float) -> float:
         return math.sqrt(variance)
+
+
+def gram_precision(n_rows: int) -> Precision:
+    """What the Gram of so many rows is made in."""
+    return np.float32 if n_rows > EXACT_ROWS else np.float64
 
 
 def _variance(x: np.ndarray, weights: np.ndarray | None) -> float:

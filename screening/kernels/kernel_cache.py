@@ -1,14 +1,12 @@
-"""What several fits on the same rows share: distances over gammas, a Gram over costs, solutions over factors.
+"""What fits on the same rows share: distances over gammas, a Gram over costs, solutions over factors.
 
-A caller that is going to fit the same rows several times says so (``with over(rows):``); kernels and solvers
-look there before they compute. Rows are recognised by identity, so other rows are never mistaken for them.
+A fit makes a cache of its own rows; a caller that is going to fit the same rows several times makes it once
+and hands it to each fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 from typing import Any
@@ -16,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from screening.kernels import pairwise
-from screening.kernels.pairwise import Precision, RadialKernel, input_distances
+from screening.kernels.base import Kernel, gram_precision
+from screening.kernels.pairwise import Precision, input_distances
 
 DEFAULT_MEMORY = 4 << 30
-# A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
-EXACT_ROWS = 2000
-
-_current: ContextVar[Shared | None] = ContextVar("shared", default=None)
 
 
 class Distances:
@@ -53,8 +48,8 @@ class Distances:
         return self._made[norm, name][at].take(at, axis=1, mode="clip")
 
 
-class Shared:
-    """Distances, the last Gram and the solutions found on it, for one array of rows.
+class KernelCache:
+    """Distances, the last Gram and the solutions on it, for one array of rows.
 
     Distances are kept only where they fit beside the Grams in `memory`. `part` makes of norm and type the
     rows' distances as part of a larger matrix, or None. `asked` are rows that all the machines will be asked
@@ -69,23 +64,24 @@ class Shared:
         asked: np.ndarray | None = None,
     ) -> None:
         self.rows = rows
-        self._asked = asked
-        self._across: tuple[RadialKernel, np.ndarray] | None = None
-        self._trained: list[tuple[RadialKernel, np.ndarray, Any]] = []
+        self.asked = asked
         self.memory = DEFAULT_MEMORY if memory is None else memory
+        self.solutions: dict[Any, Any] = {}
+        # What the last passes of the machines fitted last follow, in their order.
+        self.trained: list[Any] = []
         self._part = part
         self._distances: dict[int, np.ndarray] = {}
-        self._kernel: RadialKernel | None = None
-        self._gram: object = None
+        self._kernel: Kernel | None = None
+        self._gram: np.ndarray | None = None
         self._grams_made = 0
-        self.solutions: dict[Any, Any] = {}
+        self._across: tuple[Kernel, np.ndarray] | None = None
 
-    def gram(self, kernel: RadialKernel, dtype: Precision) -> np.ndarray:
+    def gram(self, kernel: Kernel) -> np.ndarray:
         """K over the rows: the one made last, or from distances once a second gamma is asked for."""
-        if isinstance(self._gram, np.ndarray) and kernel == self._kernel:
+        if self._gram is not None and kernel == self._kernel:
             return self._gram
-        self._gram = None
-        self.solutions = {}
+        self.start(kernel)
+        dtype = gram_precision(len(self.rows))
         n_bytes = np.dtype(dtype).itemsize * len(self.rows) ** 2
         kept = self._distances.get(kernel.norm)
         if kept is None and self._part is not None:
@@ -96,39 +92,26 @@ class Shared:
             kept = self._distances[kernel.norm] = pairwise.distances(
                 kernel.norm, self.rows, self.rows, dtype=dtype
             )
-        gram = (
+        self._gram = (
             pairwise.gram(kernel, self.rows, dtype=dtype)
             if kept is None
             else pairwise.gram_from(kernel, kept)
         )
         self._grams_made += 1
-        self.keep(kernel, gram)
-        return gram
+        return self._gram
 
-    def keep(self, kernel: RadialKernel, gram: object) -> None:
-        """Take a Gram made elsewhere as the one whose solutions are kept."""
-        if gram is not self._gram:
-            self._kernel, self._gram, self.solutions = kernel, gram, {}
+    def start(self, kernel: Kernel) -> None:
+        """Forget the last Gram, and solutions on it: K of this kernel comes next, or is read by rows."""
+        self._kernel, self._gram, self.solutions = kernel, None, {}
 
-    def trained(self, kernel: RadialKernel, machines: Sequence[tuple[np.ndarray, Any]]) -> None:
-        """Take note of the machines fitted last: the rows each stands on, and what its last pass follows."""
-        self._trained = [(kernel, *each) for each in machines]
-
-    def trained_on(self, basis: np.ndarray, x: np.ndarray) -> tuple[Any, np.ndarray] | None:
-        """What the last pass of a machine fitted last follows, and K between the shared rows and x.
-
-        None for another machine or for rows that were not to be asked about, and where K takes much of the
-        memory or the Gram is not exact.
-        """
+    def across(self, kernel: Kernel) -> np.ndarray | None:
+        """K between the rows and those asked about; None where it takes much of the memory or none are."""
         n = len(self.rows)
-        if x is not self._asked or n > EXACT_ROWS or 32 * n * len(x) > self.memory:
+        if self.asked is None or gram_precision(n) is np.float32 or 32 * n * len(self.asked) > self.memory:
             return None
-        for kernel, rows, before in self._trained:
-            if rows is basis:
-                if self._across is None or self._across[0] != kernel:
-                    self._across = (kernel, pairwise.gram(kernel, self.rows, x, dtype=np.float64))
-                return before, self._across[1]
-        return None
+        if self._across is None or self._across[0] != kernel:
+            self._across = kernel, pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64)
+        return self._across[1]
 
     @cached_property
     def largest_distance(self) -> float:
@@ -137,51 +120,7 @@ class Shared:
         blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
         return float(np.sqrt(max(blocks)))
 
-    def solutions_on(self, gram: object) -> dict[Any, Any] | None:
-        """The solutions kept for this Gram; None where it is not the one in use."""
-        return self.solutions if gram is self._gram else None
-
-
-def current() -> Shared | None:
-    """What the caller shares here, if anything."""
-    return _current.get()
-
-
-def memory() -> int:
-    """Bytes a fit may take for kernel matrices here."""
-    shared = _current.get()
-    return DEFAULT_MEMORY if shared is None else shared.memory
-
-
-@contextmanager
-def using(shared: Shared) -> Iterator[Shared]:
-    """Look in ``shared`` first, inside."""
-    token = _current.set(shared)
-    try:
-        yield shared
-    finally:
-        _current.reset(token)
-
-
-@contextmanager
-def over(rows: np.ndarray) -> Iterator[Shared]:
-    """Share over these rows inside; of rows that are shared already, go on with what there is."""
-    outer = _current.get()
-    if outer is not None and outer.rows is rows:
-        yield outer
-        return
-    with using(Shared(rows, memory())) as inner:
-        yield inner
-
 
 def side_by_side(n_rows: int, memory: int | None) -> int:
     """How many fits of so many rows the memory holds at a time, a Gram and its copy each; one at least."""
     return max(1, (DEFAULT_MEMORY if memory is None else memory) // (8 * max(n_rows, 1) ** 2))
-
-
-def gram_of(kernel: RadialKernel, rows: np.ndarray, dtype: Precision) -> np.ndarray:
-    """The Gram of rows: from what is kept where they are shared."""
-    shared = _current.get()
-    if shared is None or shared.rows is not rows:
-        return pairwise.gram(kernel, rows, dtype=dtype)
-    return shared.gram(kernel, dtype)

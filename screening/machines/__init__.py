@@ -1,1 +1,1 @@
-"""Dual problems, trees and linear models as scikit-learn estimators."""
+"""What is fitted to rows: kernel machines and baselines, each found by being in this folder."""

@@ -36,6 +36,8 @@ class Logistic(Classifier):
     max_iter : int
     """
 
+    name = "logistic"
+
     most_rows = 100_000
 
     def __init__(self, C: float = 1.0, class_weight: ByClass = "none", max_iter: int = 2000) -> None:
@@ -98,6 +100,9 @@ class EasyEnsemble(Classifier):
         Boosting rounds in each.
     seed : int
     """
+
+    name = "easy_ensemble"
+    storable = False  # its trees are no plain arrays
 
     linear = False
 

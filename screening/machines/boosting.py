@@ -98,6 +98,8 @@ class HistogramBoosting(_Boosted, TreesClassifier):
     Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of Statistics 29.
     """
 
+    name = "histogram_boosting"
+
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
@@ -166,6 +168,12 @@ class Boosting(_Boosted):
     ----------
     Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree, NIPS 30.
     """
+
+    name = "boosting"
+
+    @staticmethod
+    def lacks() -> str | None:
+        return None if lightgbm() else NEEDED
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         library = _needed(RecipeError)

@@ -19,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening.cohort.encoding import Bundles
 from screening.errors import ModelError
-from screening.machines.base import Classifier, Estimator, KernelMachine
+from screening.factors.first_pass import Pass
+from screening.machines.base import Classifier, Estimator
+from screening.machines.kernel_machine import KernelMachine
 from screening.machines.multi_class import MultiClassSVM
-from screening.machines.passes import Passes, Scorer
-from screening.machines.training import Pass
+from screening.machines.passes import Passes, Scorer, under
 from screening.statistics.calibration import fit_platt
 from screening.statistics.ranking import average_precision
 
@@ -163,11 +164,6 @@ class FoldEnsemble:
         return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
 
 
-def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
-    return {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
-
-
 def as_bytes(rows: np.ndarray) -> np.ndarray:
     """Each row of numbers as a single value, shape (n,): two are equal where all their bytes are."""
     whole = np.ascontiguousarray(rows, dtype=np.float64)
@@ -277,10 +273,6 @@ class Pooling:
     def pooled(self, decisions: np.ndarray) -> np.ndarray:
         """Weighted mean of what `by_member` gives, (..., n_outputs)."""
         return (self.by_member(decisions) * self.weights).sum(axis=-2)
-
-    def of_member(self, m: int, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes, intercepts and weights of one member at some outputs."""
-        return self.slopes[m][columns], self.intercepts[m][columns], self.weights[m][columns]
 
     def state(self) -> dict[str, np.ndarray]:
         """As arrays."""

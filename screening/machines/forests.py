@@ -308,6 +308,8 @@ class RandomForest(_Forest):
     Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley report 666.
     """
 
+    name = "random_forest"
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -360,6 +362,8 @@ class BalancedForest(_Forest):
     ----------
     Chen, Liaw and Breiman 2004, Using random forest to learn imbalanced data, Berkeley report 666.
     """
+
+    name = "balanced_forest"
 
     def __init__(
         self, n_estimators: int = 100, max_depth: int | None = None, min_samples_leaf: int = 1, seed: int = 0

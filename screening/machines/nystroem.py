@@ -6,7 +6,8 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.linear_model import Ridge
 
-from screening.machines.training import Dual, Training
+from screening.factors.first_pass import Dual
+from screening.machines.training import Training
 
 # Directions of the landmarks' kernel with less than this share of the largest are rounding.
 LEAST_EIGENVALUE = 1e-10

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,44 +12,27 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
-from screening.factors.base import Factor
-from screening.kernels.base import Kernel
-from screening.kernels.kernel_cache import EXACT_ROWS
-from screening.machines import landmarks
-from screening.machines.base import KernelMachine
-from screening.machines.kernel_sums import Basis
-from screening.machines.passes import fit_passes
-from screening.machines.sample_weight import resolve_sample_weight
-from screening.machines.training import Dual, solved
+from screening.factors.first_pass import Dual, Factor
+from screening.kernels.expansions import expansion_at
+from screening.kernels.kernel_cache import KernelCache
+from screening.machines.kernel_machine import KernelMachine, rows_that_count
+from screening.machines.landmarks import Landmarks
+from screening.machines.passes import Passes, fit_passes
+from screening.machines.training import solved
 from screening.solvers.kernel_rows import Gram
 
 ON_BOUNDARY = 1e-9
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(OutlierMixin, KernelMachine):
     """One-class SVM (Schoelkopf et al. 1999), trained again with the rescaled kernel where there is a factor.
 
     Parameters
     ----------
-    kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, optional
-        "gaussian" if None; "rbf" is another word for it. A value has its own gamma.
+    {of_all}
     nu : float in (0, 1]
         Largest share of training rows outside, smallest share of support vectors.
-    factor : Factor, optional
-        What c is, such as ``screening.factors.MarginDecay(kappa=0.5)``; the plain machine if None.
-    passes : int, >= 0
-        Number of rescalings; without a factor it has no effect.
-    tol : float, > 0
-        Largest violation of the optimality conditions, in units of the change one row at its bound makes or,
-        where that is less, of the level and of the spread of f (``solvers.Problem.unit``).
-    approximation : {"none", "landmarks"}
-        "landmarks" trains on ``n_landmarks`` rows that stand for all (see ``machines.landmarks``).
-    n_landmarks : int, >= 2
-        Rows trained on where "landmarks" are asked for.
-    random_state : int, RandomState or None
-        Draws the landmarks.
-    gamma : float > 0, "scale" or "scale*F"
-        Of a kernel given by name.
 
     Attributes
     ----------
@@ -70,29 +54,9 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
-    kind = "one_class"
+    nu: float = 0.1
 
-    def __init__(
-        self,
-        kernel: Kernel | str | None = None,
-        nu: float = 0.1,
-        factor: Factor | None = None,
-        passes: int = 1,
-        tol: float = 1e-3,
-        approximation: str = "none",
-        n_landmarks: int = 8000,
-        random_state: int | np.random.RandomState | None = 0,
-        gamma: float | str = "scale",
-    ) -> None:
-        self.kernel = kernel
-        self.nu = nu
-        self.factor = factor
-        self.passes = passes
-        self.tol = tol
-        self.approximation = approximation
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
-        self.gamma = gamma
+    name: ClassVar[str] = "one_class"
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -109,50 +73,57 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         sample_weight : array-like of shape (n_rows,), optional
             How often a row counts: as if it stood there so many times.
         """
-        x = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
+        (passes,) = self._fitted([self.factor], X, None, sample_weight, None, None)
+        self._keep(passes)
+        return self
+
+    def _fitted(
+        self,
+        factors: Sequence[Factor | None],
+        X: ArrayLike,
+        y: object,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        cache: KernelCache | None,
+    ) -> list[Passes]:
+        x = validate_data(self, X, dtype=np.float64)
         self.check_parameters()
-        counted = resolve_sample_weight(sample_weight, x, repeat=bool(self._n_passes))
-        x, own = np.ascontiguousarray(counted.of(x)), counted.weights
-        kernel = self._kernel.resolved(x, counted.given)
-        chosen = None
-        if self.approximation != "none" and self.n_landmarks < len(x):
-            chosen = self._landmarks(kernel, x)
-            x = np.ascontiguousarray(x[chosen.rows])
-        weights = own if chosen is None else chosen.weights * own[chosen.rows]
-        n_rows = len(x)
+        rows = rows_that_count(x, np.zeros(len(x), int), sample_weight, bool(self._n_passes))
+        kernel = self._kernel.resolved(rows.x, rows.sample_weight)
+        whole = rows.x
+
+        def near(first: Landmarks) -> np.ndarray:
+            """Rows outside, and as many again on their inner side."""
+            x = np.ascontiguousarray(whole[first.rows])
+            dual = solved(self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol)
+            scores = expansion_at(kernel, whole, x, dual.weights)[:, 0]
+            return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
+
+        chosen = self._landmarks(whole, rows.codes, near)
+        rows = rows.at(chosen)
+        if cache is None or chosen is not None:
+            cache = KernelCache(rows.x, None if cache is None else cache.memory)
+        n_rows, weights = len(rows.x), rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
-        gram: Gram = kernel(x, x) if n_rows <= EXACT_ROWS else solvers.KernelRows(x, kernel)
+        gram = solvers.gram_within(kernel, cache, n_solutions=0)
 
         def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
             tol = self._tol(n_rows) / weights.max()
-            return [solved(self._problem(gram, c[:, 0], weights), tol) for c in factors]
+            return [solved(self._problem(gram, c[:, 0], weights), tol, cache) for c in factors]
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
-        (passes,) = fit_passes(
-            kernel, x, gram, labels, counts, solve, [self.factor], self._n_passes, normalise=True
+        machines = fit_passes(
+            cache, kernel, gram, labels, counts, solve, factors, self._n_passes, normalise=True
         )
-        rows = counted.rows if chosen is None else counted.rows[chosen.rows]
         # Rows on the boundary are inside, whatever the last digit of their decision says.
-        passes = passes.moved(-ON_BOUNDARY * abs(float(passes.last.dual.intercept[0])))
-        self._keep(replace(passes, support=rows[passes.support]))
-        return self
+        moved = [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
+        return [replace(one, support=rows.numbers[one.support]) for one in moved]
 
     def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
         ones = np.ones(len(weights))
         upper = weights / (self.nu * weights.sum())
         return solvers.Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
-
-    def _landmarks(self, kernel: Kernel, x: np.ndarray) -> landmarks.Landmarks:
-        """The rows to train on; near are those outside, and as many again on their inner side."""
-
-        def near(first: landmarks.Landmarks) -> np.ndarray:
-            rows = np.ascontiguousarray(x[first.rows])
-            dual = solved(self._problem(kernel(rows, rows), np.ones(len(rows)), first.weights), self.tol)
-            scores = Basis(kernel, rows).times(x, dual.weights)[:, 0]
-            return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
-
-        return landmarks.choose(x, np.zeros(len(x), int), int(self.n_landmarks), near, self._seed)
 
     def relative(self) -> OneClassSVM:
         """Itself, its decision in units of rho: a row far from all has -1, whichever rows were learned.

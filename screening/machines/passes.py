@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from screening.errors import ModelError
-from screening.factors.base import Factor
-from screening.kernels import Scale, kernel_cache
+from screening.factors.first_pass import (
+    Dual,
+    Factor,
+    KernelMachineState,
+    Pass,
+    Rescaling,
+    c_after,
+    log_factors,
+)
+from screening.kernels import Scale
 from screening.kernels.base import Kernel
-from screening.machines.first_pass import Stage, c_after, log_factors_at
-from screening.machines.kernel_sums import Basis, Bumps, Key, Sums
-from screening.machines.training import Dual, Pass
+from screening.kernels.expansions import Bumps, ExpansionSums, KernelBlock, Key
+from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
 
 
@@ -38,7 +45,7 @@ class Passes:
         """f of the last pass (or of pass ``upto``) at the rows of x, (n, n_outputs)."""
         if upto is not None:
             return replace(self, chain=self.chain[: upto + 1]).decisions(x)
-        return decisions_of([self], x)[0]
+        return self.scorer.decisions(x)[0]
 
     def factors(self, x: np.ndarray) -> np.ndarray:
         """The product of all factors at the rows of x: c of the last pass, (n, 1) or (n, n_outputs)."""
@@ -69,7 +76,9 @@ class Passes:
                 "n_support": int(np.any(one.dual.weights != 0, axis=1).sum()),
                 "kkt_gap": one.dual.gap,
                 "n_iter": one.dual.n_iter,
-                "factor": [{key: _told(value) for key, value in each.items()} for each in one.remembered],
+                "factor": [
+                    {key: _summarised(value) for key, value in each.items()} for each in one.remembered
+                ],
                 **{key: value.tolist() for key, value in one.dual.noted.items()},
             }
             for one in self.chain
@@ -104,7 +113,7 @@ class Passes:
     def from_state(cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]) -> Passes:
         """Inverse of ``state``; kernel and factor are the recipe's. ModelError where arrays do not fit."""
         try:
-            chain = tuple(_pass_from(state, t) for t in range(int(state["n_passes"])))
+            chain = tuple(_pass_from(state, t, factor) for t in range(int(state["n_passes"])))
             passes = cls(
                 kernel=replace(kernel, gamma=float(state["gamma"])),
                 rows=state["rows"],
@@ -122,43 +131,59 @@ class Passes:
         return passes
 
 
-def decisions_of(machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
-    """f of the last pass of several machines at the rows of x, (n, n_outputs) each.
+def decisions_at(cache: KernelCache, machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
+    """f of the last pass of the machines fitted last, at the rows the cache was told of, (n, n_outputs) each.
 
-    By one product where they were trained together on shared rows, and x is what all are asked about.
+    By one product where the machines were trained together on all the cache's rows.
     """
-    here = kernel_cache.current()
-    known = [None if here is None else here.trained_on(each.rows, x) for each in machines]
-    found = [one for one in known if one is not None]
-    if len(found) < len(machines):
-        return [each.scorer.decisions(x)[0] for each in machines]
-    before, held = [stage for stage, _ in found if stage is not None], found[0][1]
+    across = None
+    if len(cache.trained) == len(machines):
+        across = cache.across(machines[0].kernel)
+    if across is None:
+        return [machine.scorer.decisions(x)[0] for machine in machines]
     n_outputs = len(machines[0].last.dual.intercept)
-    weights = np.zeros((len(machines), n_outputs, len(held)))
-    for own, each in zip(weights, machines, strict=True):
-        own[:, each.support] = each.last.coefficients.T
+    weights = np.zeros((len(machines), n_outputs, len(across)))
+    for own, machine in zip(weights, machines, strict=True):
+        own[:, machine.support] = machine.last.coefficients.T
     used = np.flatnonzero(weights.any(axis=(0, 1)))
-    sums = weights[:, :, used].reshape(-1, len(used)) @ held[used]
+    sums = weights[:, :, used].reshape(-1, len(used)) @ across[used]
     sums = sums.reshape(len(machines), n_outputs, len(x))
     c = [np.ones((len(x), 1))] * len(machines)
-    if before:
-        before[0].basis.across = (x, held)
-        c = c_after(before, x)
+    if cache.trained[0] is not None:
+        block = KernelBlock(machines[0].kernel, cache.rows, x, across)
+        c = c_after([_at(block, step, cache) for step in cache.trained])
     return [
-        own.T * factor + each.last.dual.intercept for own, factor, each in zip(sums, c, machines, strict=True)
+        own.T * factor + machine.last.dual.intercept
+        for own, factor, machine in zip(sums, c, machines, strict=True)
     ]
 
 
-def _pass_from(state: Mapping[str, np.ndarray], t: int) -> Pass:
-    get = {key.split("/", 1)[1]: value for key, value in state.items() if key.startswith(f"pass{t}/")}
+def _at(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
+    """The same at another block of rows; what passes of several factors share is made once."""
+    name = "at", step.state
+    if name not in cache.solutions:
+        before = None if step.state.before is None else _at(block, step.state.before, cache)
+        cache.solutions[name] = replace(step.state, block=block, before=before)
+    return replace(step, state=cache.solutions[name])
+
+
+def _pass_from(state: Mapping[str, np.ndarray], t: int, factor: Factor | None) -> Pass:
+    get = under(state, f"pass{t}/")
     scale = Scale.from_state(get) if t + 1 < int(state["n_passes"]) else None
     gap, n_iter = get["solved"]
-    noted = {key.split("/", 1)[1]: value for key, value in get.items() if key.startswith("noted/")}
-    dual = Dual(get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), noted)
-    remembered: list[dict[str, np.ndarray]] = []
-    while found := {key: value for key, value in get.items() if key.startswith(f"factor{len(remembered)}/")}:
-        remembered.append({key.split("/", 1)[1]: value for key, value in found.items()})
+    dual = Dual(
+        get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
+    )
+    n_factors = 0
+    if scale is not None and factor is not None:
+        n_factors = 1 if factor.scope == "joint" else len(dual.intercept)
+    remembered = (under(get, f"factor{m}/") for m in range(n_factors))
     return Pass(dual, get["labels"], get["c"], scale, tuple(remembered))
+
+
+def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
@@ -172,7 +197,7 @@ def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
     )
 
 
-def _told(value: Any) -> Any:
+def _summarised(value: Any) -> Any:
     array = np.asarray(value)
     if array.size <= 16:
         return array.tolist()
@@ -189,67 +214,69 @@ class Scorer:
         self.machines = machines
         self.rows = rows
         self.places = places
-        plain = Basis(machines[0].kernel, rows)
         expansions: dict[Key, np.ndarray] = {}
         c: dict[Key, np.ndarray] = {}
         bumps: dict[Key, Bumps] = {}
-        for stages in self._chains(plain):
-            for stage in stages:
+        for last in self._states(KernelBlock(machines[0].kernel, rows, rows[:0])):
+            asked = [last]
+            for step in _steps(last):
+                state = step.state
                 own = {
-                    (stage.key[0], m): Bumps(norm, *(self._on_basis(each, at) for each in (rates, heights)))
-                    for m, at, (rates, heights, norm) in (stage.bumps() if stage.one.remembered else ())
+                    (state.number, m): Bumps(norm, self._on_basis(rates, at), self._on_basis(heights, at))
+                    for m, at, (rates, heights, norm) in step.bumps()
                 }
                 bumps |= own
                 # Who makes c of bumps alone never asks what the pass decides.
-                if stage is stages[-1] or len(own) < len(stage.outputs):
-                    expansions[stage.key] = self._on_basis(stage.one.coefficients, stage.places)
-                    c[stage.key] = self._on_basis(stage.one.c, stage.places)
-        self.sums = Sums(machines[0].kernel, rows, expansions, bumps, c)
+                if len(own) < len(state.outputs):
+                    asked.append(state)
+            for state in sorted(asked, key=lambda state: state.number):
+                expansions[state.key] = self._on_basis(state.one.coefficients, state.places)
+                c[state.key] = self._on_basis(state.one.c, state.places)
+        self.sums = ExpansionSums(machines[0].kernel, rows, expansions, bumps, c)
 
     def _on_basis(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         whole = np.zeros((len(self.rows), *values.shape[1:]))
         whole[places] = values
         return whole
 
-    def _chains(self, basis: Basis) -> list[list[Stage]]:
-        """Every machine's passes as factors see them, numbered through."""
-        chains, number = [], 0
+    def _states(self, block: KernelBlock) -> list[KernelMachineState]:
+        """Every machine after its last pass, the passes of all numbered through."""
+        last, number = [], 0
         for machine, places in zip(self.machines, self.places, strict=True):
-            stages: list[Stage] = []
+            before = None
             for one in machine.chain:
-                before = stages[-1] if stages else None
-                stages.append(
-                    Stage(
-                        basis, one, before, machine.factor, machine.class_counts, machine.rows, places, number
-                    )
+                state = KernelMachineState(
+                    one, block, before, machine.rows, places, machine.class_counts, number
                 )
                 number += 1
-            chains.append(stages)
-        return chains
+                if one.scale is not None:
+                    assert machine.factor is not None
+                    before = Rescaling(state, machine.factor, one)
+            last.append(state)
+        return last
 
-    def _last_stages(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, list[Stage]]]:
+    def _by_blocks(self, x: np.ndarray) -> Iterator[list[KernelMachineState]]:
         size = max(64, _BLOCK_BYTES // (8 * max(len(self.rows), 1)))
         for start in range(0, len(x), size):
-            block = x[start : start + size]
-            basis = Basis(self.machines[0].kernel, self.rows, sums=self.sums)
-            yield block, [stages[-1] for stages in self._chains(basis)]
+            block = KernelBlock(self.machines[0].kernel, self.rows, x[start : start + size], sums=self.sums)
+            yield self._states(block)
 
     def decisions(self, x: np.ndarray) -> list[np.ndarray]:
         """f of the last pass at the rows of x, (n, n_outputs) a machine."""
-        blocks = [[stage.decisions(block) for stage in stages] for block, stages in self._last_stages(x)]
+        blocks = [[state.decisions for state in states] for states in self._by_blocks(x)]
         if not blocks:
-            return [np.empty((0, len(each.last.dual.intercept))) for each in self.machines]
-        return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+            return [np.empty((0, len(machine.last.dual.intercept))) for machine in self.machines]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def factors(self, x: np.ndarray) -> list[np.ndarray]:
         """c of the last pass at the rows of x, (n, 1) or (n, n_outputs) a machine."""
-        blocks = [[stage.c(block) for stage in stages] for block, stages in self._last_stages(x)]
-        return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+        blocks = [[state.c for state in states] for states in self._by_blocks(x)]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def fit_passes(
+    cache: KernelCache,
     kernel: Kernel,
-    rows: np.ndarray,
     gram: Gram,
     labels: np.ndarray,
     class_counts: np.ndarray,
@@ -261,58 +288,60 @@ def fit_passes(
 ) -> list[Passes]:
     """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
 
-    `gram` is K over the rows, and never changed; `solve` makes of several c, (n_rows, 1) or (n_rows,
-    n_outputs), the Duals of K~. Several factors share one first pass, and are equal but for fields that they
-    let vary. Each is divided by its root mean square over the training rows where it is to `normalise`.
-    `name` is of what ``solve`` does: where fits share these rows, those of one name share their first pass
-    too.
+    `gram` is K over the rows of the cache, and never changed; `solve` makes of several c, (n_rows, 1) or
+    (n_rows, n_outputs), the Duals of K~. Several factors share one first pass, and are equal but for fields
+    that they let vary. Each is divided by its root mean square over the training rows where it is to
+    `normalise`. `name` is of what ``solve`` does: fits of one name on one Gram share their first pass too.
     """
-    with kernel_cache.over(rows) as here:
-        here.keep(kernel, gram)
-        plain = None if name is None else here.solutions_on(gram)
-        first = None if plain is None else plain.get(("first", name))
-        if first is None:
-            ones = np.ones((len(rows), 1))
-            one = Pass(solve([ones])[0], labels, ones)
-            first = Stage(
-                Basis(kernel, rows, gram), one, None, None, class_counts, rows, np.arange(len(rows))
-            )
-            if plain is not None:
-                plain["first", name] = first
-        stages = [first.under(factor) for factor in factors]
-        for _ in range(n_passes if factors[0] is not None else 0):
-            stages = _next(stages, solve, normalise)
-        machines = [_joined(stage, factor) for stage, factor in zip(stages, factors, strict=True)]
-        here.trained(
-            kernel, [(each.rows, last.previous) for each, last in zip(machines, stages, strict=True)]
-        )
-        return machines
+    rows = cache.rows
+    first = None if name is None else cache.solutions.get(("first", name))
+    if first is None:
+        ones = np.ones((len(rows), 1))
+        one = Pass(solve([ones])[0], labels, ones)
+        matrix = gram if isinstance(gram, np.ndarray) else None  # by rows it is for the solver alone
+        block = KernelBlock(kernel, rows, rows, matrix, symmetric=True)
+        first = KernelMachineState(one, block, None, rows, np.arange(len(rows)), class_counts, cache=cache)
+        if name is not None:
+            cache.solutions["first", name] = first
+    states = [first] * len(factors)
+    for _ in range(n_passes if factors[0] is not None else 0):
+        states = _next(states, factors, solve, normalise)
+    cache.trained = [state.before for state in states]
+    return [_joined(state, factor) for state, factor in zip(states, factors, strict=True)]
 
 
 def _next(
-    stages: list[Stage], solve: Callable[[Sequence[np.ndarray]], list[Dual]], normalise: bool
-) -> list[Stage]:
-    """The pass that follows each of these, which get their factors."""
-    remembered = [stage.learn() for stage in stages]
-    factors = []
-    for stage, kept, now in zip(stages, remembered, log_factors_at(stages, stages[0].rows), strict=True):
-        before = np.log(stage.one.c)
+    states: list[KernelMachineState],
+    factors: Sequence[Factor | None],
+    solve: Callable[[Sequence[np.ndarray]], list[Dual]],
+    normalise: bool,
+) -> list[KernelMachineState]:
+    """The pass that follows each of these, by its factor."""
+    steps = [
+        Rescaling(state, factor, state.learn(factor))
+        for state, factor in zip(states, factors, strict=True)
+        if factor is not None
+    ]
+    scaled, c = [], []
+    for step, now in zip(steps, log_factors(steps), strict=True):
+        before = np.log(step.state.c)
         scale = Scale.over(before, now, normalise)
-        stage.one = replace(stage.one, scale=scale, remembered=kept)
-        factors.append(np.exp(scale.added(before, now)))
+        scaled.append(replace(step, one=replace(step.one, scale=scale)))
+        c.append(np.exp(scale.added(before, now)))
     return [
-        stage.followed_by(Pass(dual, stage.one.labels, c))
-        for stage, dual, c in zip(stages, solve(factors), factors, strict=True)
+        replace(step.state, one=Pass(dual, step.one.labels, own), before=step)
+        for step, dual, own in zip(scaled, solve(c), c, strict=True)
     ]
 
 
-def _joined(last: Stage, factor: Factor | None) -> Passes:
+def _steps(last: KernelMachineState) -> list[Rescaling]:
+    """What led to a pass, from the first on."""
+    return [] if last.before is None else [*_steps(last.before.state), last.before]
+
+
+def _joined(last: KernelMachineState, factor: Factor | None) -> Passes:
     """All passes up to the last one, on the union of their support vectors."""
-    chain: list[Pass] = []
-    stage: Stage | None = last
-    while stage is not None:
-        chain.insert(0, stage.one)
-        stage = stage.previous
+    chain = [*(step.one for step in _steps(last)), last.one]
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     taken = tuple(one.take(kept) for one in chain)
     return Passes(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)

@@ -10,7 +10,9 @@ from itertools import combinations
 
 import numpy as np
 
-from screening.machines.training import SUPPORT, Dual, Training, embedded, joined, solve_two_class_each
+from screening.factors.first_pass import Dual
+from screening.kernels.kernel_cache import KernelCache
+from screening.machines.training import SUPPORT, Training, embedded, joined, solve_two_class_each
 from screening.solvers.coupled import (
     CoupledProblem,
     CrammerSingerProblem,
@@ -47,17 +49,21 @@ class OneVsRest:
     def _own(self) -> np.ndarray:
         return self.codes[:, None] == np.arange(self.n_classes)
 
-    def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
+    def solve(
+        self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
+    ) -> list[Dual]:
         """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
         of_outputs = [
-            self._one(gram, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
+            self._one(gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
             for m, labels in enumerate(self.labels.T)
         ]
         return [joined(each) for each in zip(*of_outputs, strict=True)]
 
-    def _one(self, gram: Gram, labels: np.ndarray, factors: np.ndarray) -> list[Dual]:
+    def _one(
+        self, gram: Gram, cache: KernelCache | None, labels: np.ndarray, factors: np.ndarray
+    ) -> list[Dual]:
         """One output at each c, (m, n_rows)."""
-        whole = Training(gram, labels, factors[0], self._costs(labels), self.tol)
+        whole = Training(gram, labels, factors[0], self._costs(labels), self.tol, cache=cache)
         inside = np.flatnonzero(labels)
         if len(inside) == len(labels):
             return solve_two_class_each(whole, factors)
@@ -111,7 +117,9 @@ class OneVsOne(OneVsRest):
 class AllAtOnce(OneVsRest):
     """One problem for all classes, over one kernel and without intercept."""
 
-    def solve(self, gram: Gram, factors: Sequence[np.ndarray]) -> list[Dual]:
+    def solve(
+        self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
+    ) -> list[Dual]:
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
         codes, weights = self.codes, self.weights
         upper = float(self.C) * weights

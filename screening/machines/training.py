@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from screening import solvers
-from screening.kernels import Scale
+from screening.factors.first_pass import Dual
+from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
 
 # A row whose alpha is below this share of the largest is no support vector.
 SUPPORT = 1e-8
-
-
-@dataclass(frozen=True)
-class Dual:
-    """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m."""
-
-    weights: np.ndarray  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
-    intercept: np.ndarray  # (n_outputs,)
-    margin: np.ndarray  # bool, as weights: 0 < alpha_i < bound
-    gap: float  # largest over the outputs
-    n_iter: int  # summed over the outputs
-    noted: dict[str, np.ndarray] = field(default_factory=dict)  # what a remedy wants kept and told, by name
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One trained pass over the basis rows (the training rows, later the support vectors of any pass)."""
-
-    dual: Dual
-    labels: np.ndarray  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
-    c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
-    scale: Scale | None = None  # how log c of the next pass is scaled and bounded; None in the last
-    # The factor's parameters, one dict an output (one in all for a joint factor); none in the last pass.
-    remembered: tuple[dict[str, np.ndarray], ...] = ()
-
-    @property
-    def coefficients(self) -> np.ndarray:
-        """weights * c, (n_basis, n_outputs)."""
-        return self.dual.weights * self.c
-
-    def take(self, kept: np.ndarray) -> Pass:
-        of = self.dual
-        dual = Dual(of.weights[kept], of.intercept, of.margin[kept], of.gap, of.n_iter, of.noted)
-        return Pass(dual, self.labels[kept], self.c[kept], self.scale, self.remembered)
 
 
 @dataclass(frozen=True)
@@ -62,6 +29,7 @@ class Training:
     tol: float
     groups: np.ndarray | None = None  # what a remedy that validates inside must not split
     counts: np.ndarray | None = None  # how many rows each stands for; one if None
+    cache: KernelCache | None = None  # that the Gram is of
 
     @property
     def whole(self) -> np.ndarray:
@@ -84,6 +52,7 @@ class Training:
             costs=self.costs[rows],
             groups=None if self.groups is None else self.groups[rows],
             counts=None if self.counts is None else self.counts[rows],
+            cache=None,
         )
 
 
@@ -111,12 +80,12 @@ def solve_two_class_each(training: Training, factors: np.ndarray) -> list[Dual]:
     """The same at each of several c, (m, n), in place of ``training.c``."""
     problem = two_class_problem(training)
     problems = [replace(problem, c=c) for c in factors]
-    return duals_of(problem, solvers.solve_each(problems, training.tol))
+    return duals_of(problem, solvers.solve_each(problems, training.tol, training.cache))
 
 
-def solved(problem: solvers.Problem, tol: float) -> Dual:
+def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = None) -> Dual:
     """Solve, and drop what is too small to be a support vector."""
-    return dual_of(problem, solvers.solve(problem, tol))
+    return dual_of(problem, solvers.solve(problem, tol, cache))
 
 
 def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> Dual:

@@ -140,19 +140,21 @@ class Processes:
                 return Ended(2, [{"event": f"no process could be started: {MEMORY}", "exit_code": 2}])
             self._working.add(process)
         speaker.close()
-        late = not listener.poll(order.seconds)
+        # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
+        ends: list[Connection | int] = [listener, process.sentinel]
+        late = not wait(ends, order.seconds)
         if late:
             process.terminate()
-            if not listener.poll(GRACE_SECONDS):
-                process.kill()
-        try:
-            lines = _lines(listener.recv())
-        except (EOFError, OSError):
-            lines = []  # it was ended before it could say why
-        wait([process.sentinel])
+            wait(ends, GRACE_SECONDS)
+        lines: list[Mapping[str, object]] = []
+        with suppress(EOFError, OSError):  # it was ended before it could say why
+            lines = _lines(listener.recv()) if listener.poll() else []
+        if not wait([process.sentinel], GRACE_SECONDS):
+            process.kill()
+            wait([process.sentinel], GRACE_SECONDS)
         with self._guard:
             self._working.discard(process)
-            code = process.exitcode or 0
+            code = -9 if process.exitcode is None else process.exitcode
         if code in BY_MEMORY and not late and not lines:
             said = f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
             return Ended(2, [{"event": said, "exit_code": 2}])
@@ -167,7 +169,8 @@ class Processes:
                 process.terminate()
         end = time.monotonic() + GRACE_SECONDS
         for process in working:
-            wait([process.sentinel], max(0.0, end - time.monotonic()))
+            if not wait([process.sentinel], max(0.0, end - time.monotonic())):
+                process.kill()
 
 
 class Workers:

@@ -76,11 +76,11 @@ class Builder:
 
     def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
         """Numbers of the settings, together those that differ in values tried on one first pass alone."""
-        found: dict[str, list[int]] = {}
+        families: dict[str, list[int]] = {}
         for at, setting in enumerate(settings):
             rest = {name: value for name, value in setting.items() if name not in self._varied}
-            found.setdefault(repr(sorted(rest.items())), []).append(at)
-        return [*found.values()]
+            families.setdefault(repr(sorted(rest.items())), []).append(at)
+        return [*families.values()]
 
 
 def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
@@ -133,23 +133,23 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}
     if "sigma" in names and "gamma" in recipe.parameters:
         default["gamma"] = recipe.parameters["gamma"]
-    found = [default]
+    candidates = [default]
     if "passes" in default:
-        found.append(_plain(parts, default | {"passes": 0}))
+        candidates.append(_plain(parts, default | {"passes": 0}))
     total = math.prod(len(grid[name]) for name in names)
     tried = 0
     # A permutation of the whole grid is drawn only while it is small; beyond that repetitions are rare.
     order = rng.permutation(total) if total <= 100_000 else rng.integers(total, size=20 * n)
-    while len(found) < n and tried < len(order) and names:
+    while len(candidates) < n and tried < len(order) and names:
         setting, code = {}, int(order[tried])
         for name in names:
             code, at = divmod(code, len(grid[name]))
             setting[name] = grid[name][at]
         tried += 1
         setting = _plain(parts, setting)
-        if setting not in found and _works(parts, setting):
-            found.append(setting)
-    return found[:n]
+        if setting not in candidates and _works(parts, setting):
+            candidates.append(setting)
+    return candidates[:n]
 
 
 def _works(parts: Parts, setting: dict[str, object]) -> bool:

@@ -48,10 +48,10 @@ def members_for(recipe: Recipe, kind: str, n_positive: int | None = None) -> lis
     """
     few = kind == "binary" and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
     named = recipe.scarce if few else recipe.members
-    found = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]]
-    if not found:
+    members = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]]
+    if not members:
         raise RecipeError(f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}")
-    return found
+    return members
 
 
 def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
@@ -104,7 +104,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     >>> load_recipe("williams").machine
     'two_class'
     """
-    return read_recipe(*_found(name_or_path))
+    return read_recipe(*_text_of(name_or_path))
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:
@@ -131,22 +131,22 @@ def _shipped() -> Iterator[tuple[str, str]]:
             yield each.read_text(encoding="utf-8"), each.name
 
 
-def _found(name_or_path: str | Path) -> tuple[str, str]:
+def _text_of(name_or_path: str | Path) -> tuple[str, str]:
     """The text of a recipe and what errors call it."""
-    text = str(name_or_path)
-    if text.endswith(".toml") or isinstance(name_or_path, Path):
+    name = str(name_or_path)
+    if name.endswith(".toml") or isinstance(name_or_path, Path):
         path = Path(name_or_path)
         try:
             return read_bounded(path, MOST_BYTES, RecipeError).decode(), path.name
         except UnicodeDecodeError as error:
             raise RecipeError(f"cannot read the recipe {path.name}: {type(error).__name__}") from None
-    shipped = {source: found for found, source in _shipped()}
-    if f"{text}.toml" not in shipped:
+    shipped = {source: text for text, source in _shipped()}
+    if f"{name}.toml" not in shipped:
         names = sorted(source.removesuffix(".toml") for source in shipped)
         raise RecipeError(
-            f"no recipe {text!r}{did_you_mean(text, names) or '; there are ' + ', '.join(names)}"
+            f"no recipe {name!r}{did_you_mean(name, names) or '; there are ' + ', '.join(names)}"
         )
-    return shipped[f"{text}.toml"], f"{text}.toml"
+    return shipped[f"{name}.toml"], f"{name}.toml"
 
 
 def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
@@ -156,6 +156,6 @@ def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
         return recipe
     try:
         named = (*recipe.members, *recipe.scarce)
-        return recipe.with_every({name: _parsed(*_found(name), nested=True) for name in named})
+        return recipe.with_every({name: _parsed(*_text_of(name), nested=True) for name in named})
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None

@@ -6,36 +6,18 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from screening import factors, remedies
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
-from screening.machines.base import STOPS, Estimator
-from screening.machines.baselines import EasyEnsemble, Logistic
-from screening.machines.boosting import Boosting, HistogramBoosting
-from screening.machines.forests import BalancedForest, RandomForest
-from screening.machines.multi_class import MultiClassSVM
-from screening.machines.one_class import OneClassSVM
+from screening.machines.base import Estimator
+from screening.machines.kernel_machine import STOPS, KernelMachine
 from screening.machines.schemes import SCHEMES
-from screening.machines.two_class import TwoClassSVM
-from screening.recipes.recipe import BASELINES, MACHINE_PARAMETERS, Recipe
+from screening.recipes.recipe import COMPONENTS, Recipe
 
 Values = dict[str, dict[str, Any]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
 KERNEL = "kernel"
-ESTIMATORS: dict[str, type[Estimator]] = {
-    "one_class": OneClassSVM,
-    "two_class": TwoClassSVM,
-    "multi_class": MultiClassSVM,
-    "logistic": Logistic,
-    "random_forest": RandomForest,
-    "balanced_forest": BalancedForest,
-    "boosting": Boosting,
-    "histogram_boosting": HistogramBoosting,
-    "easy_ensemble": EasyEnsemble,
-}
-"""The estimator of a recipe's machine or baseline."""
 
 
 class Parts:
@@ -44,23 +26,23 @@ class Parts:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         # Own names of every part, and the fixed values the recipe gives it.
-        self.own: dict[str, tuple[str, ...]] = {"machine": MACHINE_PARAMETERS[recipe.machine]}
+        kind = recipe.estimator
+        self.own: dict[str, tuple[str, ...]] = {"machine": kind.recipe_parameters() if kind else ()}
         self.fixed: dict[str, dict[str, object]] = {"machine": {}}
         self.types: dict[str, type] = {}
         if recipe.machine == "baseline":
-            self.own["machine"] = BASELINES.get(str(recipe.baseline), ())
             return
-        self._add("kernel", recipe.kernel or {"type": "gaussian"}, KERNELS)
+        self._add("kernel", recipe.kernel or {"type": "gaussian"})
         if self.types["kernel"] is Gaussian:
             self.own["kernel"] += ("sigma",)
         self.own["kernel"] += (KERNEL,)
         if recipe.factor:
-            self._add("factor", recipe.factor, factors.FACTORS)
+            self._add("factor", recipe.factor)
         for name, values in recipe.remedy.items():
-            self._add(f"remedy.{name}", {"type": name, **values}, remedies.REMEDIES)
+            self._add(f"remedy.{name}", {"type": name, **values})
 
-    def _add(self, part: str, table: Mapping[str, object], known: Mapping[str, type]) -> None:
-        kind = table.get("type")
+    def _add(self, part: str, table: Mapping[str, object]) -> None:
+        kind, known = table.get("type"), COMPONENTS[part.partition(".")[0]]
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"{part} {kind!r} is not one of {', '.join(known)}")
         own = tuple(each.name for each in fields(known[kind]))
@@ -90,24 +72,25 @@ class Parts:
         """
         part, _, own = name.rpartition(".")
         if part:
-            found = [(part, own)] if own in self.own.get(part, ()) else []
+            owners = [(part, own)] if own in self.own.get(part, ()) else []
         else:
-            found = [(part, name) for part, names in self.own.items() if name in names]
-        if not found:
+            owners = [(part, name) for part, names in self.own.items() if name in names]
+        if not owners:
             every = sorted({each for names in self.own.values() for each in names})
             raise ValueError(f"parameter {name!r} belongs to no part of it; there are {', '.join(every)}")
-        if len(found) > 1 and name not in _SHARED:
-            both = " and ".join(f"{part}.{own}" for part, own in found)
+        if len(owners) > 1 and name not in _SHARED:
+            both = " and ".join(f"{part}.{own}" for part, own in owners)
             raise ValueError(f"parameter {name!r} is ambiguous: call it {both}")
-        return found
+        return owners
 
     def check(self) -> None:
         """Refuse what cannot work, naming both sides (ValueError)."""
         recipe = self.recipe
         composed = {"kernel": recipe.kernel, "factor": recipe.factor, "remedy": recipe.remedy}
         if recipe.machine == "baseline":
-            if recipe.baseline not in BASELINES:
-                raise ValueError(f"baseline {recipe.baseline!r} is not one of {', '.join(BASELINES)}")
+            baselines = COMPONENTS["baseline"]
+            if recipe.baseline not in baselines:
+                raise ValueError(f"baseline {recipe.baseline!r} is not one of {', '.join(baselines)}")
             for part, values in composed.items():
                 if values:
                     raise ValueError(f"machine baseline takes no [{part}]")
@@ -161,20 +144,21 @@ class Parts:
 
     def estimator(self, parameters: dict[str, object]) -> Estimator:
         """The machine with its parts, parameters checked (ValueError)."""
-        values = self._values(parameters)
+        values, kind = self._values(parameters), self.recipe.estimator
+        assert kind is not None  # as `check` saw
         given = values["machine"]
-        if self.recipe.machine == "baseline":
-            estimator = ESTIMATORS[str(self.recipe.baseline)](**given)
-        else:
-            composed: dict[str, object] = {"kernel": self._kernel(values), "factor": self._factor(values)}
+        if issubclass(kind, KernelMachine):
+            given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
+            given |= {"kernel": self._kernel(values), "factor": self._factor(values)}
             if self.recipe.machine == "two_class":
-                composed["remedies"] = tuple(
-                    kind(**values[part]) for part, kind in self.types.items() if part.startswith("remedy.")
+                given["remedies"] = tuple(
+                    remedy(**values[part])
+                    for part, remedy in self.types.items()
+                    if part.startswith("remedy.")
                 )
             if self.recipe.scheme is not None:
-                composed["scheme"] = self.recipe.scheme
-            given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
-            estimator = ESTIMATORS[self.recipe.machine](**composed, **given)
+                given["scheme"] = self.recipe.scheme
+        estimator = kind(**given)
         estimator.check_parameters()
         return estimator
 

@@ -11,30 +11,27 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
+from screening import machines
 from screening.errors import RecipeError
-from screening.machines import boosting
+from screening.factors import FACTORS
+from screening.kernels import KERNELS
+from screening.machines.base import Estimator
+from screening.machines.kernel_machine import KernelMachine
+from screening.registry import members
+from screening.remedies import REMEDIES
 from screening.spelling import did_you_mean
 
+ESTIMATORS: Mapping[str, type[Estimator]] = members(machines.__name__, machines.__path__)
+COMPONENTS: dict[str, Mapping[str, type]] = {
+    "kernel": KERNELS,
+    "factor": FACTORS,
+    "remedy": REMEDIES,
+    "machine": {name: kind for name, kind in ESTIMATORS.items() if issubclass(kind, KernelMachine)},
+    "baseline": {name: kind for name, kind in ESTIMATORS.items() if not issubclass(kind, KernelMachine)},
+}
+"""Name to class, of everything that a recipe may name."""
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
 ALWAYS = ("approximation", "n_landmarks")
-# What a recipe's [parameters] may name of the machine itself; everything else belongs to a part of it.
-MACHINE_PARAMETERS = {
-    "one_class": ("nu", "passes", "tol", "seed", *ALWAYS),
-    "two_class": ("C", "passes", "normalise", "stop", "seed", "tol", *ALWAYS),
-    "multi_class": ("C", "passes", "cost_ratio", "normalise", "stop", "seed", "tol", *ALWAYS),
-    "baseline": (),
-    "blend": (),
-}
-_BOOSTED = ("learning_rate", "n_rounds", "max_leaf_nodes", "min_samples_leaf", "class_weight", "seed")
-BASELINES = {
-    "logistic": ("C", "class_weight", "max_iter"),
-    "boosting": _BOOSTED,
-    "histogram_boosting": _BOOSTED,
-    "random_forest": ("n_estimators", "max_depth", "min_samples_leaf", "class_weight", "seed"),
-    "balanced_forest": ("n_estimators", "max_depth", "min_samples_leaf", "seed"),
-    "easy_ensemble": ("n_estimators", "n_rounds", "seed"),
-}
-PERSISTABLE_BASELINES = tuple(name for name in BASELINES if name != "easy_ensemble")
 Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
 CRITERIA = get_args(Criterion)
 
@@ -165,8 +162,8 @@ class Recipe(BaseModel):
         names = list(self.parameters)
         if self.kernel.get("type") == "gaussian" and {"gamma", "sigma"} & set(names):
             names += [name for name in ("gamma", "sigma") if name not in names]
-        of_machine = MACHINE_PARAMETERS[self.machine]
-        return names + [name for name in ALWAYS if name in of_machine and name not in names]
+        always = () if self.machine in ("baseline", "blend") else ALWAYS
+        return names + [name for name in always if name not in names]
 
     def resolved(self, **overrides: Any) -> dict[str, object]:
         """All parameters with the overrides in place; of ``gamma`` and ``sigma`` the one that was chosen."""
@@ -180,14 +177,19 @@ class Recipe(BaseModel):
         return resolved
 
     @property
+    def estimator(self) -> type[Estimator] | None:
+        """What is fitted; None for a blend, and for a baseline that is none."""
+        return ESTIMATORS.get(self.baseline or self.machine)
+
+    @property
     def persistable(self) -> bool:
         """Whether a fitted estimator can be stored without a pickle."""
-        return self.baseline is None or self.baseline in PERSISTABLE_BASELINES
+        return self.estimator is None or self.estimator.storable
 
     @property
     def lacks(self) -> str | None:
         """What must be installed before it can be fitted; None where nothing is missing."""
-        return None if self.baseline != "boosting" or boosting.lightgbm() else boosting.NEEDED
+        return None if self.estimator is None else self.estimator.lacks()
 
     def refuse_if_not_persistable(self) -> None:
         """Raise RecipeError where a fitted estimator cannot be stored as arrays."""

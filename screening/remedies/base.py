@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from screening.machines.training import Dual, Solve, Training
+from screening.factors.first_pass import Dual
+from screening.machines.kernel_machine import KernelClassifier, Rows
+from screening.machines.training import Solve, Training
 
 
 class Remedy:
@@ -24,6 +26,6 @@ class Remedy:
         """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
         return solve(training)
 
-    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
+    def threshold(self, machine: KernelClassifier, rows: Rows, memory: int | None) -> float:
         """What is subtracted from the last decision; `machine` is unfitted, without this remedy."""
         return 0.0

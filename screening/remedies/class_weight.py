@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.machines.training import Dual, Solve, Training
+from screening.factors.first_pass import Dual
+from screening.machines.training import Solve, Training
 from screening.remedies.base import Remedy
 
 

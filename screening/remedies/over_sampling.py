@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import check_count
+from screening.factors.first_pass import Dual
 from screening.kernels import rescaled, rescaled_distances
-from screening.machines.training import Dual, Solve, Training
+from screening.machines.training import Solve, Training
 from screening.remedies.base import Remedy
 
 
@@ -114,6 +115,7 @@ class ESmote(Remedy):
             costs=np.concatenate([training.costs, training.costs[parents]]),
             groups=None if groups is None else np.concatenate([groups, groups[parents]]),
             counts=None if counts is None else np.concatenate([counts, counts[parents]]),
+            cache=None,
         )
         dual = solve(larger)
         weights = dual.weights[:n_rows, 0] + drawn.folded(dual.weights[n_rows:, 0], n_rows)

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import check_count
+from screening.factors.first_pass import Dual
 from screening.kernels import rescaled
 from screening.machines.training import (
-    Dual,
     Solve,
     Training,
     dual_of,

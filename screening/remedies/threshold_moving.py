@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from screening.factors.base import check_count
+from screening.machines.kernel_machine import KernelClassifier, Rows, fit_on_some
 from screening.machines.training import inner_folds
 from screening.remedies.base import Remedy
 
@@ -33,16 +33,14 @@ class MovedBoundary(Remedy):
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)
 
-    def threshold(self, machine: Any, x: np.ndarray, codes: np.ndarray, groups: np.ndarray | None) -> float:
-        decisions = np.full(len(x), np.nan)
-        for train, test in inner_folds(codes, groups, self.folds, self.seed):
-            part = None if groups is None else groups[train]
-            decisions[test] = (
-                clone(machine).fit(x[train], codes[train], groups=part).decision_function(x[test])
-            )
-        known = np.isfinite(decisions)
-        weights = machine.class_weight or {0: 1.0, 1: 1.0}
-        return best_g_mean(decisions[known], codes[known] == 1, weights[1] / (weights[0] + weights[1]))
+    def threshold(self, machine: KernelClassifier, rows: Rows, memory: int | None) -> float:
+        fit, decisions = fit_on_some(machine, rows, memory), np.full(len(rows.x), np.nan)
+        for train, test in inner_folds(rows.codes, rows.groups, self.folds, self.seed):
+            decisions[test] = fit(train).decision_function(rows.x[test])
+        decided = np.isfinite(decisions)
+        weights = rows.class_weight or {0: 1.0, 1: 1.0}
+        share = weights[1] / (weights[0] + weights[1])
+        return best_g_mean(decisions[decided], rows.codes[decided] == 1, share)
 
 
 def best_g_mean(decisions: np.ndarray, positive: np.ndarray, share: float = 0.5) -> float:
@@ -55,8 +53,8 @@ def best_g_mean(decisions: np.ndarray, positive: np.ndarray, share: float = 0.5)
         return 0.0
     missed = np.cumsum(np.bincount(at, weights=positive))[:-1]
     cleared = np.cumsum(np.bincount(at, weights=~positive))[:-1]
-    found, kept = 1.0 - missed / positive.sum(), cleared / (~positive).sum()
-    mean = found**share * kept ** (1.0 - share)
+    sensitivity, specificity = 1.0 - missed / positive.sum(), cleared / (~positive).sum()
+    mean = sensitivity**share * specificity ** (1.0 - share)
     middle = (values[1:] + values[:-1]) / 2.0
     best = np.flatnonzero(mean >= mean.max() - 1e-12)
     return float(middle[best[np.abs(middle[best]).argmin()]])

@@ -272,7 +272,7 @@ NAMES = ("id", "group")
 def names_in(folder: Path, document: Mapping[str, Any], name: str | None) -> bool:
     """Whether a run names the patient, or anybody where no name is given."""
     return document_without(document, name) != document or any(
-        not _others(batch, name).all() for batch in Rows(folder / "scores.parquet").batches()
+        _of_patient(batch, name).any() for batch in Rows(folder / "scores.parquet").batches()
     )
 
 
@@ -286,7 +286,7 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
     """
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():
-        write_flagged(folder / "flagged.csv", folder / "scores.parquet")
+        write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
     fewer = document_without(document, name)
     if fewer.get("outputs") is not None:
         there = [path for path in map(folder.joinpath, TABLES) if path.exists()]
@@ -337,18 +337,13 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
 
 def rewrite_scores(source: Path, target: Path, name: str | None) -> None:
     """Copy a table of rows by `id`, and `group` where it has one, without a patient or without anybody."""
-    with pq.ParquetWriter(target, pq.read_schema(source)) as table:
-        for batch in Rows(source).batches():
-            table.write_batch(batch.filter(pa.array(_others(batch, name))))
+    Rows(source).write_without(target, partial(_of_patient, name=name))
 
 
-def _others(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
-    """Which rows are not of the patient, shape (n_rows,)."""
-    others = np.full(batch.num_rows, name is not None)
-    for column in NAMES:
-        if column in batch.schema.names:
-            others &= batch.column(column).to_numpy(zero_copy_only=False) != name
-    return others
+def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
+    """Which rows are the patient's, or anybody's, shape (n_rows,)."""
+    there = [batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names]
+    return np.logical_or.reduce([names == name for names in there]) | (name is None)
 
 
 def _without_unit(stored: Mapping[str, Any], lot: int | None) -> dict[str, object]:

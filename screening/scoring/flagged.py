@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,39 +33,29 @@ FORMULA = re.compile(
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
-def flagged_rows(scores: Path) -> Iterator[pa.Table]:
+def flagged_rows(table: Rows) -> Iterator[pa.Table]:
     """The flagged rows by rank, some at a time.
 
     Columns: `COLUMNS`, the chances where they are earned, what the ledger knew, and what the contract wants
     shown, by its own name unless one of these is called so.
     """
-    table = Rows(scores)
-    names = table.schema.names
-    last = max((pc.max(batch["rank"]).as_py() or 0 for batch in table.batches(["rank"])), default=0)
-    ours = (*COLUMNS, *CHANCES, *HISTORY)
+    names, ours = table.schema.names, (*COLUMNS, *CHANCES, *HISTORY)
     shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
     wanted = [*(name for name in ours if name in names), *shown]
-    schema = pa.schema([table.schema.field(name) for name in wanted])
-    for start in range(0, max(last, 1), PIECE_ROWS):
-        piece = pa.Table.from_batches([_behind(batch, start) for batch in table.batches(wanted)], schema)
-        rows = piece.sort_by("rank")
+    called = [name if shown.get(name, name) in ours else shown[name] for name in wanted]
+    for start in range(0, max(len(table.ranked), 1), PIECE_ROWS):
+        rows = table.listed(wanted, start, start + PIECE_ROWS).rename_columns(called)
+        if "rank" not in wanted:
+            rows = rows.add_column(0, "rank", pa.array(np.arange(start, start + rows.num_rows) + 1))
         if "group" not in wanted:
             rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
-        yield rows.rename_columns(
-            [name if shown.get(name, name) in ours else shown[name] for name in rows.column_names]
-        )
+        yield rows
 
 
-def _behind(batch: pa.RecordBatch, rank: int) -> pa.RecordBatch:
-    """The rows of one piece: those that follow a rank."""
-    ranks = batch["rank"]
-    return batch.filter(pc.and_(pc.greater(ranks, rank), pc.less_equal(ranks, rank + PIECE_ROWS)))
-
-
-def write_flagged(path: Path, scores: Path) -> None:
+def write_flagged(path: Path, rows: Rows) -> None:
     """Write `flagged.csv`: the flagged rows, the highest score first, as a spreadsheet may read them."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        write_table(file, flagged_rows(scores))
+        write_table(file, flagged_rows(rows))
 
 
 def write_table(file: TextIO, tables: Iterable[pa.Table]) -> None:
@@ -135,7 +126,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     if "flagged.csv" not in run.outputs:
         raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
     with as_stored(folder / "scores.parquet"):
-        rows = pa.concat_tables(flagged_rows(folder / "scores.parquet"))
+        rows = pa.concat_tables(flagged_rows(Rows(folder / "scores.parquet")))
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))

@@ -1,9 +1,4 @@
-"""The rows of a night in a file: appended as they are scored, ranked, and kept as `scores.parquet`.
-
-The pass appends every row to a table in the unpublished directory, and whatever is said of the night is a
-summary of that table. Published is the same table, with the rank of each flagged row, and with what the
-ledger knows of its case.
-"""
+"""The rows of a night in `scores.parquet`: appended as they are scored, and read in batches or by rank."""
 
 from __future__ import annotations
 
@@ -44,7 +39,7 @@ class RowColumns:
     """The columns of a night's rows: those of `ScoreColumns`, and what is said of a row besides.
 
     `row` is the number of the row in the table that was read, `class` the watched class that speaks loudest
-    for it.
+    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
     """
 
     def __init__(self, model: Model):
@@ -58,13 +53,15 @@ class RowColumns:
     def table(self, batch: Cohort, scored: Scored) -> pa.Table:
         """One batch of rows."""
         more: list[object] = [batch.rows, self.watched.take(pa.array(scored.column))]
-        more += [batch.display[name] for name in self.display] if batch.display is not None else []
+        if batch.display is not None:
+            unseen = ~scored.flagged
+            more += [pa.array(batch.display[name], pa.string(), mask=unseen) for name in self.display]
         more += [batch.measured[self.tissue]] if self.tissue else []
         return pa.table([*self.scores.table(batch, scored).columns, *more], schema=self.schema)
 
 
 class Rows:
-    """A night's rows in a Parquet file, read in batches: memory does not grow with them."""
+    """A night's rows in a Parquet file, read in batches: memory grows with the flagged ones alone."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -72,8 +69,7 @@ class Rows:
     @contextmanager
     def appending(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
         """Give the function that appends rows."""
-        # Read again in a moment, and gone then: shrinking it would only take time.
-        with pq.ParquetWriter(self.path, schema, compression="none", use_dictionary=_few(schema)) as table:
+        with pq.ParquetWriter(self.path, schema, use_dictionary=_few(schema)) as table:
             yield table.write_table
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -88,82 +84,59 @@ class Rows:
         return pq.read_schema(self.path)
 
     @cached_property
-    def flagged(self) -> np.ndarray:
-        """Places of the flagged rows in the table, ascending."""
-        masks = (batch["flagged"].to_numpy(zero_copy_only=False) for batch in self.batches(["flagged"]))
-        return np.flatnonzero(np.concatenate([np.zeros(0, bool), *masks])).astype(np.uint32)
-
-    @cached_property
-    def ranking(self) -> np.ndarray:
-        """The flagged rows by falling score, equal ones in the order of the table: numbers in `flagged`."""
-        falling, start = np.empty(len(self.flagged)), 0
+    def ranked(self) -> np.ndarray:
+        """Places of the flagged rows by falling score, equal ones in the order of the table."""
+        places, falling, start = [np.zeros(0, np.uint32)], [np.zeros(0)], 0
         for batch in self.batches(["score", "flagged"]):
-            scores = batch["score"].filter(batch["flagged"]).to_numpy()
-            falling[start : start + len(scores)] = -scores
-            start += len(scores)
-        return np.argsort(falling, kind="stable").astype(np.uint32)
-
-    def listed(self, first: int, last: int | None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The flagged rows from one place in the ranking, 0 being the first, up to another."""
-        return self.taken(self.flagged[self.ranking[first:last]].astype(np.int64), columns)
-
-    def taken(self, places: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at some places, in the order of the places."""
-        order, start = np.argsort(places), 0
-        ascending, parts = places[order], []
-        for batch in self.batches(columns):
-            first, last = np.searchsorted(ascending, [start, start + batch.num_rows])
-            parts.append(pa.Table.from_batches([batch]).take(ascending[first:last] - start))
+            mine = np.flatnonzero(batch["flagged"].to_numpy(zero_copy_only=False))
+            places.append((start + mine).astype(np.uint32))
+            falling.append(-batch["score"].to_numpy()[mine])
             start += batch.num_rows
-        rows = pa.concat_tables(parts or [pq.read_table(self.path, columns=columns)])
-        return rows.take(np.argsort(order))
+        return np.concatenate(places)[np.argsort(np.concatenate(falling), kind="stable")]
 
+    def listed(self, columns: Sequence[str], first: int = 0, last: int | None = None) -> pa.Table:
+        """Some columns of the flagged rows from one place in the ranking, 0 being the first, to another."""
+        places = self.ranked[first:last].astype(np.int64)
+        order, start, parts = np.argsort(places), 0, []
+        ascending = places[order]
+        for batch in self.batches(columns):
+            at, end = np.searchsorted(ascending, [start, start + batch.num_rows])
+            parts.append(batch.take(pa.array(ascending[at:end] - start)))
+            start += batch.num_rows
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches(parts, schema).take(np.argsort(order))
 
-def write_scores(
-    rows: Rows, path: Path, known: Mapping[str, Known] | None = None, drawn: Collection[str] = ()
-) -> None:
-    """Write `scores.parquet`: the rows with the rank of the flagged, and what the ledger knows of them.
+    def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
+        """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""
+        fields, ranks, start = [*self.schema], np.zeros(0, np.int64), 0
+        numbered = "flagged" in self.schema.names and "rank" not in self.schema.names
+        if numbered:
+            fields.append(pa.field("rank", pa.int64()))
+            ranks = np.zeros(pq.read_metadata(self.path).num_rows, np.int64)
+            ranks[self.ranked] = np.arange(1, 1 + len(self.ranked))
+        with Rows(target).appending(pa.schema(fields)) as append:
+            for batch in self.batches():
+                mine = ranks[start : start + batch.num_rows]
+                start += batch.num_rows
+                more = [pa.array(mine, mask=mine == 0)] if numbered else []
+                append(pa.table([*batch.columns, *more], pa.schema(fields)).filter(pa.array(~gone(batch))))
 
-    Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
+    def add_history(self, known: Mapping[str, Known], drawn: Collection[str]) -> None:
+        """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
-    `known`: cases by group where rows come in groups, otherwise by id. `drawn`: cases marked by lot.
-    """
-    unit = "group" if "group" in rows.schema.names else "id"
-    kept = [field for field in rows.schema if field.name != TISSUE]
-    added = {"rank": pa.int64()} | (HISTORY if known is not None else {})
-    schema = pa.schema([*kept, *pa.schema(added)])
-    # Of the flagged rows as they stand in the table.
-    ranks, n_ranked = np.empty(len(rows.ranking), np.uint32), 0
-    ranks[rows.ranking] = np.arange(1, 1 + len(ranks), dtype=np.uint32)
-    with pq.ParquetWriter(path, schema, use_dictionary=_few(schema)) as table:
-        for batch in rows.batches([field.name for field in kept]):
-            flagged = batch["flagged"].to_numpy(zero_copy_only=False)
-            facts: list[Sequence[object] | np.ndarray]
-            facts = [ranks[n_ranked : n_ranked + np.count_nonzero(flagged)]]
-            n_ranked += len(facts[0])
-            if known is not None:
-                names = batch[unit].filter(batch["flagged"]).to_pylist()
-                cases = [known.get(name) for name in names]
-                facts += [
-                    [case and case.state for case in cases],
-                    [case and case.nights for case in cases],
-                    [case and name in drawn for name, case in zip(names, cases, strict=True)],
-                ]
-            columns = [
-                pc.if_else(batch["flagged"], batch[name], None) if name.startswith(DISPLAY) else batch[name]
-                for name in batch.schema.names
-            ]
-            columns += [
-                _among(flagged, values, kind) for values, kind in zip(facts, added.values(), strict=True)
-            ]
-            table.write_table(pa.table(columns, schema=schema))
-
-
-def _among(flagged: np.ndarray, values: Sequence[object] | np.ndarray, kind: pa.DataType) -> pa.Array:
-    """A column that has values in the flagged rows alone."""
-    column = np.full(len(flagged), None, dtype=object)
-    column[flagged] = values
-    return pa.array(column, kind)
+        `known`: cases by group where rows come in groups, otherwise by id. `drawn`: cases marked by lot.
+        """
+        unit = "group" if "group" in self.schema.names else "id"
+        names, cases = pa.array(list(known), pa.string()), known.values()
+        facts = [[case.state for case in cases], [case.nights for case in cases], [n in drawn for n in known]]
+        columns = [pa.array(fact, kind) for fact, kind in zip(facts, HISTORY.values(), strict=True)]
+        schema, new = pa.schema([*self.schema, *pa.schema(HISTORY)]), self.path.with_suffix(".new")
+        with Rows(new).appending(schema) as append:
+            for batch in self.batches():
+                at = pc.if_else(batch["flagged"], pc.index_in(batch[unit], names), None)
+                append(pa.table([*batch.columns, *(column.take(at) for column in columns)], schema=schema))
+        new.replace(self.path)
+        del self.schema
 
 
 def _few(schema: pa.Schema) -> list[str]:

@@ -35,8 +35,8 @@ from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
-from screening.scoring.rows import RowColumns, Rows, write_scores
-from screening.scoring.summary import Kept, Summary
+from screening.scoring.rows import RowColumns, Rows
+from screening.scoring.summary import Summary
 from screening.storage import finished
 from screening.storage.model import Model, Scored, judged, score_batch
 from screening.storage.publishing import publish
@@ -197,34 +197,32 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, columns, kept = Rows(folder / "rows.parquet"), RowColumns(model), Kept(model)
-        arrival, n_scored = Arrival(), 0
+        rows, columns = Rows(folder / "scores.parquet"), RowColumns(model)
+        summary, arrival = Summary(model), Arrival()
         with rows.appending(columns.schema) as append:
             for batch, scored in _scored(model, stream, workers, out):
-                append(columns.table(batch, scored))
-                kept.add(batch, scored)
+                table = columns.table(batch, scored)
+                append(table)
+                summary.add(batch, scored, table)
                 arrival.add(batch)
-                n_scored += batch.n_rows
                 if progress is not None:
-                    progress(n_scored, stream.source.n_rows or 0)
+                    progress(summary.n_scored, stream.source.n_rows or 0)
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        summary = Summary(model, kept, rows, seed=int(key[:16], 16))
-        run = summary.document(stream, key=key, date=night, started=started.isoformat(timespec="seconds"))
+        begun = started.isoformat(timespec="seconds")
+        run = summary.document(stream, rows, key=key, date=night, started=begun)
         run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
-            write_scores(rows, folder / "scores.parquet")
         else:
-            brought = night_of(model, run, key, summary.flagged_cases(), series, shadow)
+            brought = night_of(model, run, key, summary.flagged_cases(rows), series, shadow)
             brought = replace(brought, columns=counts_of(stream.gates) if stream.gates else None)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
-            write_scores(rows, folder / "scores.parquet", recorded.cases, frozenset(recorded.drawn))
-        rows.path.unlink()
+            rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
-            write_flagged(folder / "flagged.csv", folder / "scores.parquet")
+            write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         run = run.replace(
             stopping=summary.standing.stopping(waiting(run), model.contract.capacity),

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.kernels import kernel_cache
-from screening.kernels.base import Kernel
-from screening.kernels.kernel_cache import EXACT_ROWS
+from screening.kernels.base import EXACT_ROWS, Kernel
+from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import smo
 from screening.solvers.kernel_rows import Gram, KernelRows
 from screening.solvers.problem import AT_BOUND, Problem, Solution
@@ -18,40 +17,43 @@ from screening.solvers.problem import AT_BOUND, Problem, Solution
 _ROWS_A_SOLUTION, _ROWS_A_FEATURE = 1500, 60
 
 
-def gram_within(kernel: Kernel, x: np.ndarray, n_solutions: int = 1, whole: bool = False) -> Gram:
-    """K over x, or of many rows those that a solver asks for.
+def gram_within(kernel: Kernel, cache: KernelCache, n_solutions: int = 1, whole: bool = False) -> Gram:
+    """K over the cache's rows, or of many rows those that a solver asks for.
 
     A solution looks at a tenth to a fifth of the rows, so making them all pays where there are several.
     Unless the `whole` is wanted by what reads it in other ways, and fits the memory.
     """
-    n = len(x)
-    seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * x.shape[1]) * n_solutions and not whole
-    if n > EXACT_ROWS and (seldom or 4 * n**2 > kernel_cache.memory()):
-        return KernelRows(x, kernel)
-    return kernel(x, x)
+    n, n_features = cache.rows.shape
+    seldom = n > (_ROWS_A_SOLUTION + _ROWS_A_FEATURE * n_features) * n_solutions and not whole
+    if n > EXACT_ROWS and (seldom or 4 * n**2 > cache.memory):
+        cache.start(kernel)
+        return KernelRows(cache.rows, kernel)
+    return cache.gram(kernel)
 
 
-def solve(problem: Problem, tol: float = 1e-3) -> Solution:
+def solve(problem: Problem, tol: float = 1e-3, cache: KernelCache | None = None) -> Solution:
     """Solve a dual problem, as ``solve_each`` does."""
-    return solve_each([problem], tol)[0]
+    return solve_each([problem], tol, cache)[0]
 
 
-def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]:
+def solve_each(
+    problems: Sequence[Problem], tol: float = 1e-3, cache: KernelCache | None = None
+) -> list[Solution]:
     """Solve dual problems that differ in c alone: the one door through which every machine goes.
 
-    Where the caller shares work over these rows (``kernel_cache``), a two-class problem is solved once
-    (the plain one for all factors that are built on it), and another c starts from the last solution with the
-    same bounds: the pass before, or the factor before; a larger C from that of the smaller one. A solution
-    that meets no bound is one under all wider bounds. The order of the fits decides, never the clock.
+    With the `cache` that their kernel matrix is of, a two-class problem is solved once (the plain one for all
+    factors that are built on it), and another c starts from the last solution with the same bounds: the pass
+    before, or the factor before; a larger C from that of the smaller one. A solution that meets no bound is
+    one under all wider bounds. The order of the fits decides, never the clock.
     """
-    first, here = problems[0], kernel_cache.current()
-    memory = smo.DEFAULT_MEMORY if here is None else here.memory
+    first = problems[0]
+    memory = smo.DEFAULT_MEMORY if cache is None else cache.memory
     if not isinstance(first.gram, KernelRows):
         memory = min(memory, smo.DEFAULT_MEMORY)
-    known = None if here is None else here.solutions_on(first.gram)
     # A one-class problem starts cold: from a solution near by it takes more steps.
-    if known is None or first.total != 0.0:
+    if cache is None or first.total != 0.0:
         return smo.solve_each(problems, tol, memory=memory)
+    known = cache.solutions
     rows, upper = (tol, _bits(first.signs), _bits(first.linear)), first.upper
     bounds, factors = _bits(upper), [_bits(problem.c) for problem in problems]
     missing: dict[bytes, Problem] = {}
@@ -69,10 +71,10 @@ def solve_each(problems: Sequence[Problem], tol: float = 1e-3) -> list[Solution]
             alphas, narrower = known[path]
             start = _widened(alphas, narrower, upper)
         solutions = smo.solve_each([*missing.values()], tol, start=start, memory=memory)
-        for (factor, problem), found in zip(missing.items(), solutions, strict=True):
-            if (found.alphas < (1.0 - AT_BOUND) * upper).all():
-                known["within", rows, factor] = found, problem.scale
-            keep(factor, found)
+        for (factor, problem), solution in zip(missing.items(), solutions, strict=True):
+            if (solution.alphas < (1.0 - AT_BOUND) * upper).all():
+                known["within", rows, factor] = solution, problem.scale
+            keep(factor, solution)
         missing.clear()
 
     for factor, problem in zip(factors, problems, strict=True):

@@ -25,9 +25,9 @@ from urllib.parse import quote, quote_plus
 import pyarrow as pa
 import sqlalchemy as sa
 
-from screening.errors import CohortError, UsageError
+from screening.errors import UsageError
 from screening.files import read_bounded
-from screening.sources.readers import Batches, Part, Source, header_faults, put_into
+from screening.sources.readers import Batches, Part, Source, put_into, refuse_header
 
 if TYPE_CHECKING:
     import duckdb
@@ -200,8 +200,7 @@ def open_database(database: Database) -> Source:
             part = KeptAnswer(database.name, place, answer)
     except database_errors() as error:
         raise UsageError(f"{database.name} of {place}: {safe_words(error, url)}") from None
-    if faults := header_faults(part):
-        raise CohortError(faults)
+    refuse_header(part)
     what = "the answer to" if query else "table"
     return Source([part], [f"{database.name}: {what} {database.name} of {place}, {answer.how}"])
 

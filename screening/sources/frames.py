@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.sources.readers import Batches, Part, Source, header_faults, put_into
+from screening.sources.readers import Batches, Part, Source, put_into, refuse_header
 
 # Older versions of pyarrow end the process on categories whose names are views.
 VIEWS_SINCE = 25
@@ -50,9 +50,7 @@ def source_of(frame: Table) -> Source:
     columns have one name.
     """
     table = TableInMemory(_arrow(frame).combine_chunks())
-    faults = header_faults(table)
-    if faults:
-        raise CohortError(faults)
+    refuse_header(table)
     return Source([table], ["a table in memory"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pyarrow as pa
 from screening.documents.run import Geometry
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.sources.nifti import SUFFIXES, Nifti, read_header
-from screening.sources.readers import Batches, Part, Source, header_faults, refuse_many, stamp_of
+from screening.sources.nifti import SUFFIXES, read_header
+from screening.sources.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
 
 PATIENT = "patient_id"
 AXES = ("x", "y", "z")
@@ -38,26 +39,21 @@ class PatientImages(Part):
         self.rows: int | None = None
         self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
         self._stamps = {path: stamp_of(path) for _, path in files}
-        faults, volumes = [*header_faults(self)], list[tuple[str, Nifti]]()
-        for column, path in files:
-            try:
-                volumes.append((column, read_header(path, f"{name}, {column}")))
-            except CohortError as error:
-                faults += error.violations
-        for column, volume in volumes[1:]:
-            for differs, what in (
-                (volume.shape != volumes[0][1].shape, "shape"),
-                (not volume.same_place(volumes[0][1]), "place in space"),
-            ):
-                if differs:
-                    faults.append(
-                        f"{name}, {column}: another {what} than {volumes[0][0]}; bring the images of a "
-                        "patient onto one grid"
-                    )
+        refuse_header(self)
+        volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
+        self.volumes = {column: volume for (column, _), volume in zip(files, volumes, strict=True)}
+        self._grid = volumes[0]
+        faults = [
+            f"{volume.name}: another {what} than {files[0][0]}; bring the images of a patient onto one grid"
+            for volume in volumes
+            for what, differs in (
+                ("shape", volume.shape != self._grid.shape),
+                ("place in space", not volume.same_place(self._grid)),
+            )
+            if differs
+        ]
         if faults:
             raise CohortError(faults)
-        self.volumes = dict(volumes)
-        self._grid = volumes[0][1]
         self.bytes = sum(size for size, _ in self._stamps.values())
         digests = [f"{column} {digest_of(path)}\n" for column, path in files]
         self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
@@ -120,15 +116,8 @@ def open_images(folder: Path) -> Source:
     """
     patients = patients_in(folder)
     refuse_many(len(patients), folder)
-    parts: list[PatientImages] = []
-    faults: list[str] = []
-    for number, (patient, files) in enumerate(patients.items(), start=1):
-        try:
-            parts.append(PatientImages(patient, f"image {number}", files))
-        except CohortError as error:
-            faults += error.violations
-    if faults:
-        raise CohortError(faults)
+    numbered = enumerate(patients.items(), start=1)
+    parts = all_of(lambda one: PatientImages(one[1][0], f"image {one[0]}", one[1][1]), numbered)
     placed = [part.geometry for part in parts]
     notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
     masked = sum(MASK in part.volumes for part in parts)
@@ -174,7 +163,7 @@ def _of_bids(folder: Path) -> dict[str, Files]:
             files += [(name, path) for path in _anatomical(derived) if (name := _map(path))]
         if files:
             found[subject.name] = files
-    sessions = [{_entities(path).get("ses") for _, path in files} - {None} for files in found.values()]
+    sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in found.values()]
     several = sum(len(each) > 1 for each in sessions)
     if several:
         raise UsageError(
@@ -198,29 +187,25 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _stem(path: Path) -> str:
-    name = path.name
-    return name[: -len(next(each for each in SUFFIXES[::-1] if name.lower().endswith(each)))]
+    return re.sub(r"\.nii(\.gz)?$", "", path.name, flags=re.IGNORECASE)
 
 
-def _entities(path: Path) -> dict[str, str]:
-    """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"}."""
-    pairs = (part.partition("-") for part in _stem(path).split("_")[:-1])
-    return {key: value for key, _, value in pairs}
-
-
-def _suffix(path: Path) -> str:
-    return _stem(path).rpartition("_")[2]
+def _entities(path: Path) -> tuple[dict[str, str], str]:
+    """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
+    *parts, suffix = _stem(path).split("_")
+    return {key: value for key, _, value in (part.partition("-") for part in parts)}, suffix
 
 
 def _channel(path: Path) -> str:
     """`sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`."""
-    kept = [f"{key}-{value}" for key, value in _entities(path).items() if key not in WHOSE]
-    return "_".join([*kept, _suffix(path)])
+    entities, suffix = _entities(path)
+    return "_".join([*(f"{key}-{value}" for key, value in entities.items() if key not in WHOSE), suffix])
 
 
 def _map(path: Path) -> str | None:
     """`..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask; None for others."""
-    suffix, label = _suffix(path), _entities(path).get("label", "brain")
+    entities, suffix = _entities(path)
+    label = entities.get("label", "brain")
     if suffix == "mask":
         return MASK if label == "brain" else label
     return suffix if suffix == "dseg" else None

@@ -28,6 +28,8 @@ DECIDED = {
     mark: re.compile(ONE_READING.format(mark, other), re.ASCII) for mark, other in ((".", ","), (",", "."))
 }
 UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+# Digits behind a zero: a name or a code, and no quantity.
+LED_BY_ZERO = r"^[+-]?0[0-9]+$"
 # Excel's mark of text, where what follows is a number, a date or a code.
 APOSTROPHE = r"^'([-+<>]?[.,]?\d)"
 # fmt: off

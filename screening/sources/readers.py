@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from screening.documents.run import Geometry
-from screening.errors import UsageError
+from screening.errors import CohortError, UsageError
 
+T = TypeVar("T")
+P = TypeVar("P")
 MOST_FILES = 10_000
 # No table comes near, and memory holds it.
 LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
@@ -154,25 +157,39 @@ class Source:
         }
 
 
-def header_faults(part: Part) -> list[str]:
-    """What is wrong with the names of a part's columns."""
-    named = [name for name in part.header if name]
-    if not named:
-        return [f"{part.name}: no column has a name; add a header row"]
-    if len(part.header) > MOST_COLUMNS or max(map(len, named)) > LONGEST_NAME:
-        return [
+def all_of(make: Callable[[T], P], places: Iterable[T]) -> list[P]:
+    """What is made of every place; CohortError with the faults of all where some cannot be read."""
+    parts: list[P] = []
+    faults: list[str] = []
+    for place in places:
+        try:
+            parts.append(make(place))
+        except CohortError as error:
+            faults += error.violations
+    if faults:
+        raise CohortError(faults)
+    return parts
+
+
+def refuse_header(part: Part) -> None:
+    """CohortError where the names of a part's columns cannot be meant: all that is wrong with them."""
+    counts = Counter(name for name in part.header if name)
+    if not counts:
+        raise CohortError(f"{part.name}: no column has a name; add a header row")
+    if len(part.header) > MOST_COLUMNS or max(map(len, counts)) > LONGEST_NAME:
+        raise CohortError(
             f"{part.name}, first row: more than {MOST_COLUMNS} columns, or a name of more than "
             f"{LONGEST_NAME} characters; is it a header?"
-        ]
-    places: dict[str, list[str]] = {name: [] for name in named}
-    for place, name in enumerate(part.header, start=1):
-        places.get(name, []).append(str(place))
-    return [
-        f"{part.name}: column name '{name}' occurs {len(several)} times "
-        f"(columns {', '.join(several)}); rename or remove all but one"
-        for name, several in places.items()
-        if len(several) > 1
-    ]
+        )
+    faults = []
+    for name in (name for name, count in counts.items() if count > 1):
+        places = [str(place) for place, other in enumerate(part.header, start=1) if other == name]
+        faults.append(
+            f"{part.name}: column name '{name}' occurs {len(places)} times "
+            f"(columns {', '.join(places)}); rename or remove all but one"
+        )
+    if faults:
+        raise CohortError(faults)
 
 
 def refuse_many(count: int, source: object) -> None:

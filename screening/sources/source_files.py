@@ -23,7 +23,8 @@ from screening.sources.readers import (
     Part,
     Reader,
     Source,
-    header_faults,
+    all_of,
+    refuse_header,
     refuse_many,
     stamp_of,
 )
@@ -103,20 +104,8 @@ def open_source(source: str | Path) -> Source:
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     """The source that some files are; raises as `open_source` does."""
-    notes = list(notes)
-    files: list[SourceFile] = []
-    faults: list[str] = []
-    for path in paths:
-        try:
-            file = _opened(path)
-        except CohortError as error:
-            faults += error.violations
-            continue
-        files.append(file)
-        faults += header_faults(file)
-    if faults:
-        raise CohortError(faults)
-    notes += _forms(files)
+    files = all_of(_opened, paths)
+    notes = [*notes, *_forms(files)]
     if nameless := [file.name for file in files if "" in file.header]:
         notes.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
     return Source(files, notes)
@@ -227,7 +216,9 @@ def _opened(path: Path) -> SourceFile:
     header, form = found
     # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
     name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-    return SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, stamp, form)
+    file = SourceFile(path, name, digest.hexdigest(), stamp[0], header, kind, stamp, form)
+    refuse_header(file)
+    return file
 
 
 def _refuse_strangers(path: Path, head: bytes) -> None:

@@ -15,7 +15,8 @@ from screening.cohort.encoding import Bundles, Encoder
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.files import read_bounded
-from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, under
+from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
+from screening.machines.passes import under
 from screening.recipes.building import build
 from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe

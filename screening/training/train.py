@@ -33,7 +33,15 @@ from screening.training.leaks import named_after, too_good
 from screening.training.planning import laid
 from screening.training.revising import HELD, held_rows
 from screening.validation.folds import Study
-from screening.validation.held_out import HeldOut, Progress, Resources, held_out_by
+from screening.validation.held_out import (
+    PARTS,
+    HeldOut,
+    Progress,
+    Resources,
+    held_out_by,
+    progress_of_parts,
+    silent,
+)
 from screening.validation.judge import (
     AFTER,
     HeldOutScores,
@@ -98,7 +106,7 @@ def train(
     memory : int, optional
         Bytes for kernel matrices: a Gram that does not fit is computed by rows.
     progress : callable, optional
-        Called with (fits finished, fits in all).
+        Called with (work done, work in all); when it begins, reading the cohort counts as done.
     command : str, optional
         The command line, to be stated on the card.
     forward : bool
@@ -139,6 +147,8 @@ def train(
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
+    progress = progress or silent
+    progress(round(READING * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
@@ -156,14 +166,19 @@ def train(
         for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
             refuse_too_few(name, int(n_cases), study.rule)
     others = recipes_of(beside, recipe, task, sample.n_rows)
-    resources = Resources(jobs, memory, progress, cluster, kept)
+    dated = forward and sample.time is not None
+    fits = [len(recipe.members) or 1, len({other.name for other in others} - {recipe.name, *recipe.members})]
+    shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
+    whole = Resources(jobs, memory, progress, cluster, kept)
+    laying, fitting, comparing, judging = progress_of_parts(whole, shares)
+    laying.progress(1, 1)
 
     def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
         own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
         return own, held_out_by(own, recipe, resources=Resources(jobs))
 
     # The machines of the folds are the model: holding rows out is the training.
-    held_out = held_out_by(study, recipe, resources=resources)
+    held_out = held_out_by(study, recipe, resources=fitting)
     rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
     validation = Validation.of(scored, study)
     if not lesions:  # whose scores are of maps
@@ -172,13 +187,12 @@ def train(
             study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
         )
     everyone = task.is_watched(labels_of(study.cohort))
-    dated = forward and sample.time is not None
     x = held_out.encoded.x
     of_trained = np.concatenate(
         [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
     )
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
-    compared, fitted = baselines(study, others, held_out, resources)
+    compared, fitted = baselines(study, others, held_out, comparing)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
@@ -196,7 +210,9 @@ def train(
         beside=compared,
         later=past_and_later(study, past_alone) if dated else None,
     )
+    judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
+    judging.progress(1, 1)
     document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if of_lesions:
         (point,) = document.operating_points
@@ -236,6 +252,8 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
 
 # Rows that the trained machines decide on at a time.
 AT_ONCE = 100_000
+# About what each takes of the time that fitting takes.
+READING, LAYING, JUDGING = 0.05, 0.05, 0.2
 
 USUAL: dict[str, tuple[str, ...]] = {
     "binary": ("svm", "logistic"),
@@ -279,17 +297,16 @@ def baselines(
     caller fixed of the method's approximation holds for the others too. One that cannot be trained on this
     cohort has the reason; None where there is nothing to compare.
     """
-    members = {part.recipe.name: part for part in method.parts}
+    members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
+    others = [other for other in others if other.name != method.recipe.name]
     found, scores = [], {}
-    for other in others:
-        if other.name == method.recipe.name:
-            continue
+    for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
             held_out = members.get(other.name) or held_out_by(
                 study, other, params=shared,
-                resources=replace(resources, progress=None), like=method.encoded,
+                resources=step, like=method.encoded,
             )  # fmt: skip
         except (RecipeError, UsageError) as error:
             found.append(facts.replace(reason=str(error)))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Bundles, Encoder
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.machines.base import Estimator, KernelMachine
-from screening.machines.ensembles import oriented, oriented_decisions, under
+from screening.machines.base import Estimator
+from screening.machines.ensembles import oriented, oriented_decisions
+from screening.machines.kernel_machine import KernelMachine
 from screening.machines.landmarks import RARE_SHARE
-from screening.machines.passes import decisions_of
+from screening.machines.passes import decisions_at, under
 from screening.parallel import Cluster, in_parallel
 from screening.recipes.building import Builder, build
 from screening.recipes.recipe import Recipe
@@ -118,42 +118,44 @@ class EncodedRows:
         if len(rows) > most:
             rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
-        known = {}
-        if self.recipe.machine in ("two_class", "multi_class"):
-            known = {"groups": None if self.groups is None else self.groups[rows]}
+        groups = None if self.groups is None else self.groups[rows]
         machines: dict[int, Estimator] = {}
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
-        with kernel_cache.using(kernel_cache.Shared(x, self.distances.memory, part, asked)):
-            ordered = by_shared_work(settings)
-            for family in self._builder.families([settings[at] for at in ordered]):
-                numbers = [ordered[place] for place in family]
-                fitted = self._fitted([settings[at] for at in numbers], x, target, known)
-                machines |= zip(numbers, fitted, strict=True)
-                if asked is not None:
-                    decided |= zip(numbers, self._decisions_of(fitted, asked), strict=True)
+        cache = kernel_cache.KernelCache(x, self.distances.memory, part, asked)
+        ordered = by_shared_work(settings)
+        for family in self._builder.families([settings[at] for at in ordered]):
+            numbers = [ordered[place] for place in family]
+            fitted = self._fitted([settings[at] for at in numbers], target, groups, cache)
+            machines |= zip(numbers, fitted, strict=True)
+            if asked is not None:
+                decided |= zip(numbers, self._decisions_at(asked, fitted, cache), strict=True)
         return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
 
     def _fitted(
-        self, family: Sequence[Parameters], x: np.ndarray, target: np.ndarray, known: dict[str, Any]
-    ) -> list[Estimator]:
-        """Machines of settings that differ in their factors alone."""
+        self, family: Sequence[Parameters], target: np.ndarray, groups: np.ndarray | None,
+        cache: kernel_cache.KernelCache,
+    ) -> Sequence[Estimator]:  # fmt: skip
+        """Machines of settings that differ in their factors alone, on the rows of the cache."""
         first = self.estimator(family[0])
-        if len(family) == 1:
-            fitted = [first.fit(x, target, **known)]
-        else:
-            fitted = first.fit_each([self._builder.factor(each) for each in family], x, target, **known)
-        return [each.relative() for each in fitted] if self.recipe.machine == "one_class" else fitted
+        if not isinstance(first, KernelMachine):
+            return [first.fit(cache.rows, target)]
+        factors = [self._builder.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
+        cache.trained = []
+        fitted = first.fit_each(factors, cache.rows, target, groups, cache)
+        return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
 
-    def _decisions_of(self, machines: Sequence[Estimator], x: np.ndarray) -> list[np.ndarray]:
+    def _decisions_at(
+        self, asked: np.ndarray, machines: Sequence[Estimator], cache: kernel_cache.KernelCache
+    ) -> list[np.ndarray]:
         """``decisions`` of machines that were fitted together."""
-        kernel_machines = [each for each in machines if isinstance(each, KernelMachine)]
+        kernel_machines = [machine for machine in machines if isinstance(machine, KernelMachine)]
         if len(kernel_machines) < len(machines):
-            return [self.decisions(each, x) for each in machines]
-        found = decisions_of([each.passes_kept for each in kernel_machines], x)
+            return [self.decisions(machine, asked) for machine in machines]
+        decided = decisions_at(cache, [machine.passes_kept for machine in kernel_machines], asked)
         return [
-            oriented(each.scores_from(own), each, self.recipe.machine, self.n_outputs)
-            for each, own in zip(kernel_machines, found, strict=True)
+            oriented(machine.scores_from(own), machine, self.recipe.machine, self.n_outputs)
+            for machine, own in zip(kernel_machines, decided, strict=True)
         ]
 
     def decisions(self, machine: Estimator, x: np.ndarray) -> np.ndarray:

@@ -44,8 +44,12 @@ SPANNING = 300
 FORESTS = ("random_forest", "balanced_forest")
 FOREST: Parameters = {"n_estimators": 40, "min_samples_leaf": 8}
 LEAST_WEIGHT = 0.1
-PARTS = 1000  # in which the progress of a member is counted
+PARTS = 1000  # in which progress is counted
 T = TypeVar("T")
+
+
+def silent(done: int, total: int) -> None:
+    """No progress is shown."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Resources:
     jobs: int = -1  # threads; -1 for one a core
     # bytes for kernel matrices: fewer fits run side by side where two would take more
     memory: int | None = None
-    progress: Progress | None = None  # called with (work done, work in all)
+    progress: Progress = silent  # called with (work done, work in all)
     cluster: Cluster | None = None  # workers that fit in place of the threads
     kept: Path | None = None  # private folder where what they fitted waits until all is done
 
@@ -79,6 +83,7 @@ class HeldOut:
     sv_share: float | None
     seconds: tuple[float, float]  # of fitting one machine, and of scoring a thousand rows by it
     parts: tuple[HeldOut, ...] = ()  # the members of a blend
+    dropped: tuple[HeldOut, ...] = ()  # those of its members that are not kept
     notes: tuple[str, ...] = ()  # what was left out
 
     @property
@@ -144,8 +149,7 @@ def hold_out(
         for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
             fits.append(fit)
             finished += len(fit.settings) * len(rows.x)
-            if progress is not None:
-                progress(finished, total)
+            progress(finished, total)
         return fits
 
     def chosen_by(fits: Sequence[FoldFit], target: np.ndarray, fold: np.ndarray) -> SearchFacts:
@@ -164,7 +168,7 @@ def hold_out(
     machines, decided = _of_setting(first, at)
     decisions = [decided if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
     repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
-    if not repeat and progress is not None:
+    if not repeat:
         progress(finished, finished)
     for fold in study.fold[1:] if repeat else ():
         again, decided = _of_setting(run(fold, [candidates[at]]), 0)
@@ -256,7 +260,7 @@ def held_out_by(
         if study.sample.n_rows > MANY_ROWS and member.baseline in FORESTS:
             own = FOREST | own
         tried.append((member, candidates_of(member, own, study.search, study.seed)))
-    steps = list(progress_of_parts(resources, len(tried)))
+    steps = list(progress_of_parts(resources, [1.0] * len(tried)))
 
     def hold_member_out(number: int) -> HeldOut | str:
         member, candidates = tried[number]
@@ -297,8 +301,9 @@ def blended(
     if len(encoded.x) > MANY_ROWS and (why != "").any() and (why == "").any():
         named = [*zip(parts, why, strict=True)]
         left = [f"member {part.recipe.name} is not kept: it {reason}" for part, reason in named if reason]
-        kept = [part for part, reason in named if not reason]
-        return blended(recipe, encoded, kept, (*notes, *left))
+        kept, dropped = ([part for part, why in named if bool(why) == gone] for gone in (False, True))
+        rest = blended(recipe, encoded, kept, (*notes, *left))
+        return replace(rest, dropped=(*rest.dropped, *dropped))
     widest = max(parts, key=lambda part: part.search.n_candidates)
     return HeldOut(
         decisions=pooling.pooled(decisions),
@@ -334,16 +339,15 @@ def _by_chance(decisions: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return (np.array(areas) <= 0.5 + 2 * error).all(axis=1)
 
 
-def progress_of_parts(resources: Resources, of: int) -> Iterator[Resources]:
-    """The resources of each of several methods, the progress of each a part of the whole."""
-    shares = [0.0] * of
+def progress_of_parts(resources: Resources, weights: Sequence[float]) -> Iterator[Resources]:
+    """The resources of each of several parts, which are so much work, the progress of each a part of all."""
+    shares = np.zeros(len(weights))
 
     def step(number: int, done: int, total: int) -> None:
         shares[number] = done / total
-        if resources.progress is not None:
-            resources.progress(round(PARTS * sum(shares)), PARTS * of)
+        resources.progress(round(PARTS * float(np.average(shares, weights=weights))), PARTS)
 
-    return (replace(resources, progress=partial(step, number)) for number in range(of))
+    return (replace(resources, progress=partial(step, number)) for number in range(len(weights)))
 
 
 def _side_by_side(function: Callable[[int], T], of: int, cluster: Cluster | None) -> Iterator[T]:

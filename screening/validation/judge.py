@@ -23,6 +23,7 @@ from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.operating_point import FLAG_EVERYTHING, Rule, curve, summary
 from screening.statistics.operating_point import points as points_of
+from screening.statistics.paired import auroc_difference
 from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
@@ -155,7 +156,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
             predictive=predictive,
             calibration=calibration,
         ),
-        members=[_member(held, j, rules, seed) for j in range(len(held.members))],
+        members=_members(held, rules, seed),
         comparison=_comparison(held, points, rules, seed),
         forward=_forward(held, rules, seed),
     )
@@ -205,28 +206,33 @@ def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]
     }
 
 
-def _member(held: HeldOutScores, j: int, rules: Sequence[Rule], seed: int) -> BlendMember:
-    """What a member of a blend does alone, on the scale of the blend, and what the others do without it."""
-    recipe, title = [*held.members.items()][j]
-    assert held.pooling is not None
-    alone, classes = held.methods[recipe], {}
-    rest = np.zeros_like(alone.scores)
-    for k, name in enumerate(held.members):
-        slope, intercept, weight = held.pooling.of_member(k, held.task.watched_columns)
-        rest += (k != j) * weight * (held.methods[name].scores * slope + intercept)
-    scales = zip(*held.pooling.of_member(j, held.task.watched_columns), strict=True)
-    for m, (name, rule, (slope, intercept, weight)) in enumerate(
-        zip(held.task.watched, rules, scales, strict=True)
-    ):
-        threshold = alone.operating_point(m, rule, seed).threshold
-        classes[name] = MemberAlone(
-            auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-            auroc_without=float(auroc(rest[:, m], alone.watched[:, m])),
-            rule=rule,
-            threshold=float(threshold * slope + intercept),
-            weight=float(weight),
-        )
-    return BlendMember(recipe=recipe, title=title, classes=classes)
+def _members(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[BlendMember]:
+    """What each member of a blend does alone, on the scale of the blend, and what it adds to the others."""
+    if held.pooling is None:
+        return []
+    whole, columns, pooling = held.validation, held.task.watched_columns, held.pooling
+    slopes, intercepts, weights = (
+        values[:, columns] for values in (pooling.slopes, pooling.intercepts, pooling.weights)
+    )
+    methods = [held.methods[recipe] for recipe in held.members]
+    parts = weights * (np.stack([own.scores for own in methods], axis=1) * slopes + intercepts)
+    members = []
+    for j, ((recipe, title), alone) in enumerate(zip(held.members.items(), methods, strict=True)):
+        without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
+        for m, (name, rule) in enumerate(zip(held.task.watched, rules, strict=True)):
+            threshold = alone.operating_point(m, rule, seed).threshold
+            classes[name] = MemberAlone(
+                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                gain=auroc_difference(
+                    whole.scores[:, m], without[:, m], whole.watched[:, m], whole.groups,
+                    n_settings=whole.n_settings,
+                ),
+                rule=rule,
+                threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
+                weight=float(weights[j, m]),
+            )  # fmt: skip
+        members.append(BlendMember(recipe=recipe, title=title, classes=classes))
+    return members
 
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from screening.kernels import pairwise
 from screening.kernels.base import Kernel
 from screening.kernels.pairwise import Precision
-from screening.solvers.kernel_rows import Gram
 
 Key = tuple[int, int]
 
@@ -41,7 +41,7 @@ class _Sweep:
     widths: list[int]
 
 
-class Sums:
+class ExpansionSums:
     """Kernel expansions and sums of bumps over one basis.
 
     By key: `expansions` are coefficients (n_basis, n_outputs), and `c` is what a decision multiplies an
@@ -61,7 +61,7 @@ class Sums:
         self._expansions = dict(expansions)
         self._weights = np.hstack(list(self._expansions.values()))
         sweeps = [*self._of_kernel(c or {}), *_of_bumps(rows, bumps or {})]
-        self._joined = [_on_used(each) for each in _joined(sweeps)]
+        self._sweeps = [_on_used(sweep) for sweep in _joined(sweeps)]
 
     def _of_kernel(self, c: Mapping[Key, np.ndarray]) -> list[_Sweep]:
         """In float64 what some expansion wants in it, in float32 the rest."""
@@ -85,12 +85,12 @@ class Sums:
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
-        found: dict[Key, np.ndarray] = {}
-        for each in self._joined:
-            sums = pairwise.weighted_sums(each.norm, x, each.rows, each.terms, dtype=each.dtype)
-            for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), each).items():
-                found[key] = found[key] + part if key in found else part
-        return found
+        by_key: dict[Key, np.ndarray] = {}
+        for sweep in self._sweeps:
+            sums = pairwise.weighted_sums(sweep.norm, x, sweep.rows, sweep.terms, dtype=sweep.dtype)
+            for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), sweep).items():
+                by_key[key] = by_key[key] + part if key in by_key else part
+        return by_key
 
 
 def _columns(sums: np.ndarray, one: _Sweep) -> dict[Key, np.ndarray]:
@@ -126,16 +126,17 @@ def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
 
 def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
     """Sweeps of one norm and type as one: they share the distances."""
-    found: dict[tuple[int, Precision], _Sweep] = {}
-    for each in sweeps:
-        name = (each.norm, each.dtype)
-        known = found.get(name)
-        if known is None:
-            found[name] = each
-        else:
-            terms, keys = known.terms + each.terms, known.keys + each.keys
-            found[name] = replace(each, terms=terms, keys=keys, widths=known.widths + each.widths)
-    return list(found.values())
+    joined: dict[tuple[int, Precision], _Sweep] = {}
+    for sweep in sweeps:
+        before = joined.setdefault((sweep.norm, sweep.dtype), sweep)
+        if before is not sweep:
+            joined[sweep.norm, sweep.dtype] = replace(
+                sweep,
+                terms=before.terms + sweep.terms,
+                keys=before.keys + sweep.keys,
+                widths=before.widths + sweep.widths,
+            )
+    return list(joined.values())
 
 
 def _on_used(one: _Sweep) -> _Sweep:
@@ -151,70 +152,44 @@ def _on_used(one: _Sweep) -> _Sweep:
     return replace(one, rows=one.rows[used], terms=terms)
 
 
-class Basis:
-    """The rows kernel expansions stand on; in training it holds their Gram and recognises them by identity.
+@dataclass(frozen=True)
+class KernelBlock:
+    """K between a basis and a block of rows x, as far as it is known; the rest is made when asked for."""
 
-    The kernel to the rows asked for last is kept, and so are the sums: the decision, the factor and the next
-    pass all want them.
-    """
+    kernel: Kernel
+    basis: np.ndarray  # (n_basis, n_features)
+    x: np.ndarray  # (n, n_features)
+    matrix: np.ndarray | None = None  # (n_basis, n)
+    symmetric: bool = False  # whether x is the basis, as in training
+    sums: ExpansionSums | None = None  # what will be asked for at x
 
-    def __init__(
-        self, kernel: Kernel, rows: np.ndarray, gram: Gram | None = None, sums: Sums | None = None
-    ) -> None:
-        self.kernel = kernel
-        self.rows = rows
-        self.sums = sums
-        # Rows that are asked about, and K between the basis and them.
-        self.across: tuple[np.ndarray, np.ndarray] | None = None
-        self._at: tuple[np.ndarray | None, dict[Key, np.ndarray]] = (None, {})
-        self.gram = gram if isinstance(gram, np.ndarray) else None  # rows on the fly are for the solver alone
-        self._last: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    @cached_property
+    def foreseen(self) -> Mapping[Key, np.ndarray]:
+        """The sums that were foreseen, all of them made at once."""
+        return {} if self.sums is None else self.sums.at(self.x)
 
-    def to(self, x: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the basis, (n, n_basis)."""
-        held = self.held(x)
-        if held is not None:
-            return held if x is self.rows else held.T
-        known, gram = self._last
-        if known is not x or gram is None:
-            gram = self.kernel(x, self.rows)
-            self._last = (x, gram)
-        return gram
-
-    def held(self, x: np.ndarray) -> np.ndarray | None:
-        """K between the basis and the rows of x, (n_basis, n), where the whole of it is at hand."""
-        if self.gram is not None and x is self.rows:
-            return self.gram
-        return self.across[1] if self.across is not None and x is self.across[0] else None
-
-    def sum_at(self, x: np.ndarray, key: Key) -> np.ndarray | None:
-        """A foreseen sum at the rows of x, all of them made at once; None where it was not foreseen."""
-        if self.sums is None:
-            return None
-        if self._at[0] is not x:
-            self._at = (x, self.sums.at(x))
-        return self._at[1].get(key)
-
-    def times(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the basis, times weights (n_basis, n_outputs), in one pairwise."""
-        if self.gram is not None and x is self.rows:
-            return pairwise.symmetric_times(self.gram, weights)
-        held = self.held(x)
-        if held is not None:
-            return held.T @ weights
-        used = np.flatnonzero(weights.any(axis=1))
-        rows, weights = self.rows[used], weights[used]
-        dtype = np.float64 if pairwise.in_double(self.kernel, rows, weights).any() else np.float32
-        return pairwise.weighted_sum(self.kernel, x, rows, weights, dtype=dtype)
+    def times(self, weights: np.ndarray) -> np.ndarray:
+        """K between x and the basis, times weights (n_basis, n_outputs)."""
+        if self.matrix is None:
+            return expansion_at(self.kernel, self.x, self.basis, weights)
+        return pairwise.symmetric_times(self.matrix, weights) if self.symmetric else self.matrix.T @ weights
 
     def among(self, at: np.ndarray) -> np.ndarray:
         """K among the rows ``at`` of the basis."""
-        if self.gram is not None:
-            return self.gram[np.ix_(at, at)]
-        return self.kernel(self.rows[at], self.rows[at].copy())
+        if self.symmetric and self.matrix is not None:
+            return self.matrix[np.ix_(at, at)]
+        return self.kernel(self.basis[at], self.basis[at].copy())
 
-    def columns(self, x: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """K between the rows of x and the rows ``at`` of the basis."""
-        if self.held(x) is not None or self._last[0] is x:
-            return self.to(x)[:, at]
-        return self.kernel(x, self.rows[at])
+    def columns(self, at: np.ndarray) -> np.ndarray:
+        """K between x and the rows ``at`` of the basis."""
+        if self.matrix is None:
+            return self.kernel(self.x, self.basis[at])
+        return self.matrix[:, at] if self.symmetric else self.matrix.T[:, at]
+
+
+def expansion_at(kernel: Kernel, x: np.ndarray, basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """sum_i weights_i K(basis_i, x) at the rows of x, (n, n_outputs), without a matrix."""
+    used = np.flatnonzero(weights.any(axis=1))
+    rows, weights = basis[used], weights[used]
+    dtype = np.float64 if pairwise.in_double(kernel, rows, weights).any() else np.float32
+    return pairwise.weighted_sum(kernel, x, rows, weights, dtype=dtype)
