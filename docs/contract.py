@@ -30,15 +30,15 @@ def reference() -> str:
     """The page of all keys."""
     lines = [HEAD]
     for title, model, about in PARTS:
-        lines += [f"## {title}", "", about, "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", about, "", "| key | value | meaning |", "|---|---|---|"]
         lines += [_row(key) for key in keys_of(model)]
         lines.append("")
     return "\n".join(lines)
 
 
 def _row(key: Key) -> str:
-    default = "needed" if key.required else f"`{key.default}`" if key.default else "none"
-    cells = (f"`{key.name}`", key.kind, default, key.meaning)
+    default = ", needed" if key.required else f"; default `{key.default}`" if key.default else ""
+    cells = (f"`{key.name}`", key.kind + default, key.meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -57,7 +57,7 @@ def fields(part: dict[str, Any]) -> list[str]:
         f"| `{name}` | {kind(field)} | {'' if name in needed else 'may be left out'} |"
         for name, field in part["properties"].items()
     ]
-    return ["| key | value | |", "|---|---|---|", *rows]
+    return ["| key | value | presence |", "|---|---|---|", *rows]
 
 
 def kind(field: dict[str, Any]) -> str:

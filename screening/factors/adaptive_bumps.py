@@ -7,12 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FLAT, SMALLEST, FirstPass, Remembered, near_mean, right_side
+from screening.factors.base import (
+    FLAT,
+    SMALLEST,
+    BumpTerms,
+    Factor,
+    FirstPass,
+    Remembered,
+    near_mean,
+    right_side,
+)
 from screening.kernels import input_distances, log_sum_exp
 
 
 @dataclass(frozen=True)
-class AdaptiveBumps:
+class AdaptiveBumps(Factor):
     """Conformal factor c(x) = sum_k exp(-dist(x, x_k) / tau_k^2), Wu and Chang (2003) eq. 13-17.
 
     Support vectors on the wrong side (y f < 0) are left out. tau_k^2 is the mean squared distance to those of
@@ -33,9 +42,6 @@ class AdaptiveBumps:
     norm: int = 2
 
     name: ClassVar[str] = "adaptive_bumps"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"two_class", "multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
 
     def __post_init__(self) -> None:
         if self.distance not in ("feature", "input", "feature_both"):
@@ -62,18 +68,14 @@ class AdaptiveBumps:
             tau2[kept] = np.maximum(width * np.where(labels > 0, skew, 1.0 / skew), SMALLEST)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(
-        self, first_pass: FirstPass, remembered: Remembered
-    ) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Rates, heights and norm of bumps in the input space; None where they are in the feature space."""
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms | None:
         if self.distance == "feature_both":
             return None
         return 1.0 / remembered["tau2"], remembered["kept"].astype(float), self.norm
 
     def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
         """log c at the rows of first_pass.x, shape (n_rows,)."""
-        bumps = self.bumps(first_pass, remembered)
-        if bumps is not None:
-            return first_pass.log_bump_sum(*bumps)
+        if self.distance != "feature_both":
+            return super().log_at(first_pass, remembered)
         heights = remembered["kept"].astype(float)
         return log_sum_exp(-first_pass.feature_distances() / remembered["tau2"], heights)

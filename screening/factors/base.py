@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.factors.first_pass import Factor, FirstPass, KernelMachineState, Remembered
+from screening.factors.first_pass import (
+    KERNEL_MACHINES,
+    BumpTerms,
+    Factor,
+    FirstPass,
+    KernelMachineState,
+    Remembered,
+)
 from screening.kernels import Gaussian
 from screening.kernels.neighbors import Neighbors
 
-__all__ = ["Factor", "FirstPass", "KernelMachineState", "Remembered"]
+__all__ = [
+    "KERNEL_MACHINES", "BumpTerms", "Factor", "FirstPass", "KernelMachineState", "Remembered",
+]  # fmt: skip
 
 
 def why_not(factor: Factor, machine: str, scheme: str | None, kernel: str) -> str | None:

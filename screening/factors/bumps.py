@@ -7,11 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered, check_tau, gaussian_tau
+from screening.factors.base import (
+    KERNEL_MACHINES,
+    BumpTerms,
+    Factor,
+    FirstPass,
+    Remembered,
+    check_tau,
+    gaussian_tau,
+)
 
 
 @dataclass(frozen=True)
-class Bumps:
+class Bumps(Factor):
     """Conformal factor c(x) = sum_i h_i exp(-|x - x_i|^2 / (2 tau^2)), Amari and Wu (1999).
 
     The sum is over all support vectors; tau = width sigma / sqrt(n).
@@ -31,8 +39,7 @@ class Bumps:
     width: float = 1.0
 
     name: ClassVar[str] = "bumps"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"one_class", "two_class", "multi_class"})
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES
     kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
 
     def __post_init__(self) -> None:
@@ -43,12 +50,7 @@ class Bumps:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> tuple[np.ndarray, np.ndarray, int]:
-        """Rates, heights and norm of the bumps on the support vectors."""
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
         tau = float(remembered["tau"])
         heights = first_pass.alphas if self.h == "alpha" else np.ones(len(first_pass.alphas))
         return np.asarray(1.0 / (2.0 * tau**2)), heights, 2
-
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
-        return first_pass.log_bump_sum(*self.bumps(first_pass, remembered))

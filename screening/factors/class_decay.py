@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.factors.base import (
+    Factor,
     FirstPass,
     KernelMachineState,
     Remembered,
@@ -19,7 +20,7 @@ from screening.factors.base import (
 
 
 @dataclass(frozen=True)
-class ClassDecay:
+class ClassDecay(Factor):
     """Conformal factor c(x) = exp(-p_m(x) |D_m(x)|), m the class the first pass predicts, Shao et al. (2021).
 
     Parameters
@@ -44,7 +45,6 @@ class ClassDecay:
     name: ClassVar[str] = "class_decay"
     scope: ClassVar[str] = "joint"
     machines: ClassVar[frozenset[str]] = frozenset({"multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
     varies: ClassVar[frozenset[str]] = frozenset({"Q"})
 
     def __post_init__(self) -> None:

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered, check_empty, mean_of_near
+from screening.factors.base import Factor, FirstPass, Remembered, check_empty, mean_of_near
 
 
 @dataclass(frozen=True)
-class DistanceDecay:
+class DistanceDecay(Factor):
     """Conformal factor c(x) = exp(-|f(x)| d_M(x)), Liu and He (2021).
 
     d_M(x) is the mean squared feature-space distance to the support vectors of the label opposite to the sign
@@ -26,15 +26,9 @@ class DistanceDecay:
     empty: str = "zero"
 
     name: ClassVar[str] = "distance_decay"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"two_class", "multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
 
     def __post_init__(self) -> None:
         check_empty(self.empty)
-
-    def parameters(self, first_pass: FirstPass) -> Remembered:
-        return {}
 
     def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
         """log c at the rows of first_pass.x, shape (n_rows,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,32 +22,47 @@ TINY_SUM = 1e-25
 Remembered = dict[str, np.ndarray]
 
 
-class Factor(Protocol):
-    """A positive function c(x) built from the pass before.
+BumpTerms = tuple[np.ndarray, np.ndarray, int]
+"""Rates, heights and norm of bumps on the support vectors, in the input space."""
+KERNEL_MACHINES = frozenset({"one_class", "two_class", "multi_class"})
+
+
+class Factor:
+    """A positive function c(x) built from the pass before; base of the frozen values that say which.
 
     ``scope`` "output" makes one c for each decision function from its own f and support vectors and is given
     a ``FirstPass``; "joint" makes them from all outputs at once, given the ``KernelMachineState``.
-    ``machines`` and ``kernels`` are those it makes sense for. ``parameters`` is called once a pass, on the
-    training rows; what it returns (numbers and arrays with one entry a support vector) is stored with the
-    model and handed back to ``log_at``.
-
-    A kind may name fields, in a class variable ``varies``, of which several values are tried on one first
-    pass: their second passes are then trained together. Where it also has ``log_each(first_pass,
-    remembered)``, that gives log c of all of them, from what each remembers.
+    ``machines`` and ``kernels`` are those it makes sense for. A kind may name fields in ``varies``, of which
+    several values are tried on one first pass: their second passes are then trained together. Where it also
+    has ``log_each(first_pass, remembered)``, that gives log c of all of them, from what each remembers.
     """
 
     name: ClassVar[str]
-    scope: ClassVar[str]
-    machines: ClassVar[frozenset[str]]
-    kernels: ClassVar[frozenset[str]]
+    scope: ClassVar[str] = "output"
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES - {"one_class"}
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+    varies: ClassVar[frozenset[str]] = frozenset()
 
-    def parameters(self, first_pass: Any) -> Remembered: ...
+    def parameters(self, first_pass: Any) -> Remembered:
+        """What is kept of a pass, asked once on its training rows: numbers, or arrays over support vectors.
+
+        It is stored with the model, and handed back to ``log_at``.
+        """
+        return {}
+
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms | None:
+        """Where c is a sum of bumps in the input space, these; a machine sums them with its decision."""
+        return None
 
     def log_at(self, first_pass: Any, remembered: Remembered) -> np.ndarray:
         """log c at the rows of ``first_pass.x``, (n,); a joint factor may return (n, n_outputs).
 
         c has no unit of its own: the machine subtracts the maximum over the training rows, and exponentiates.
         """
+        bumps = self.bumps(first_pass, remembered)
+        if bumps is None:
+            raise NotImplementedError
+        return np.asarray(first_pass.log_bump_sum(*bumps))
 
 
 @dataclass(frozen=True)
@@ -322,9 +337,9 @@ class Rescaling:
         pairs = zip(self.state.outputs, remembered, strict=True)
         return np.column_stack([factor.log_at(output, own) for output, own in pairs])
 
-    def bumps(self) -> Iterator[tuple[int, np.ndarray, tuple[np.ndarray, np.ndarray, int]]]:
+    def bumps(self) -> Iterator[tuple[int, np.ndarray, BumpTerms]]:
         """Of every output whose factor is a sum of bumps: its number, places in the basis, and the bumps."""
-        if not hasattr(self.factor, "bumps"):
+        if self.factor.scope == "joint":
             return
         for m, (output, own) in enumerate(zip(self.state.outputs, self.one.remembered, strict=True)):
             bumps = self.factor.bumps(output, own)

@@ -7,12 +7,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FLAT, SMALLEST, FirstPass, Remembered, check_count, right_side
+from screening.factors.base import (
+    FLAT,
+    KERNEL_MACHINES,
+    SMALLEST,
+    BumpTerms,
+    Factor,
+    FirstPass,
+    Remembered,
+    check_count,
+    right_side,
+)
 from screening.kernels import input_distances
 
 
 @dataclass(frozen=True)
-class LocalBumps:
+class LocalBumps(Factor):
     """Conformal factor c(x) = sum_k exp(-|x - x_k|^2 / tau_k^2), Wu and Amari (2002).
 
     tau_k^2 is the mean squared input distance from x_k to its M nearest other support vectors; a bump that
@@ -29,9 +39,7 @@ class LocalBumps:
     drop_wrong_side: bool = False
 
     name: ClassVar[str] = "local_bumps"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"one_class", "two_class", "multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES
 
     def __post_init__(self) -> None:
         check_count("M", self.M)
@@ -47,10 +55,5 @@ class LocalBumps:
             tau2[kept] = np.maximum(np.sort(among, axis=1)[:, :n_near].mean(axis=1), SMALLEST)
         return {"kept": kept, "tau2": tau2}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> tuple[np.ndarray, np.ndarray, int]:
-        """Rates, heights and norm of the bumps on the support vectors."""
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
         return 1.0 / remembered["tau2"], remembered["kept"].astype(float), 2
-
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
-        return first_pass.log_bump_sum(*self.bumps(first_pass, remembered))

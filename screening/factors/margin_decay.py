@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered, check_number
+from screening.factors.base import KERNEL_MACHINES, Factor, FirstPass, Remembered, check_number
 
 
 def _check_rate(name: str, value: float | str) -> None:
@@ -25,7 +25,7 @@ def _rate(kappa: float | str, k: float, first_pass: FirstPass) -> float:
 
 
 @dataclass(frozen=True)
-class MarginDecay:
+class MarginDecay(Factor):
     """Conformal factor c(x) = exp(-kappa f(x)^2), Williams et al. (2005).
 
     Largest on the boundary f(x) = 0 of the first pass.
@@ -43,9 +43,7 @@ class MarginDecay:
     k: float = 1.0
 
     name: ClassVar[str] = "margin_decay"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"one_class", "two_class", "multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES
 
     def __post_init__(self) -> None:
         _check_rate("kappa", self.kappa)
@@ -60,7 +58,7 @@ class MarginDecay:
 
 
 @dataclass(frozen=True)
-class OneSidedMarginDecay:
+class OneSidedMarginDecay(Factor):
     """Conformal factor exp(-kappa_pos f^2) where f >= 0, exp(-kappa_neg f^2) where f < 0, Maratea (2014).
 
     Parameters
@@ -80,9 +78,6 @@ class OneSidedMarginDecay:
     kappa_neg: float | str = "auto"
 
     name: ClassVar[str] = "one_sided_margin_decay"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"two_class", "multi_class"})
-    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian", "laplacian"})
 
     def __post_init__(self) -> None:
         for name in ("kappa", "kappa_pos", "kappa_neg"):

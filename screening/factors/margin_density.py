@@ -7,11 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from screening.factors.base import FirstPass, Remembered, check_tau, gaussian_tau
+from screening.factors.base import (
+    KERNEL_MACHINES,
+    BumpTerms,
+    Factor,
+    FirstPass,
+    Remembered,
+    check_tau,
+    gaussian_tau,
+)
 
 
 @dataclass(frozen=True)
-class MarginDensity:
+class MarginDensity(Factor):
     """Conformal factor c(x) = sum_i alpha_i exp(-|x - x_i|^2 / (2 tau^2)), Cohen et al. (2004) eq. 15.
 
     The sum is over the margin support vectors (0 < alpha_i < bound), over all of them if there are none.
@@ -30,8 +38,7 @@ class MarginDensity:
     width: float = 1.0
 
     name: ClassVar[str] = "margin_density"
-    scope: ClassVar[str] = "output"
-    machines: ClassVar[frozenset[str]] = frozenset({"one_class", "two_class", "multi_class"})
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES
     kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
 
     def __post_init__(self) -> None:
@@ -40,12 +47,7 @@ class MarginDensity:
     def parameters(self, first_pass: FirstPass) -> Remembered:
         return {"tau": np.asarray(gaussian_tau(first_pass, self.n, self.width))}
 
-    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> tuple[np.ndarray, np.ndarray, int]:
-        """Rates, heights and norm of the bumps on the support vectors."""
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
         tau = float(remembered["tau"])
         heights = first_pass.alphas * (first_pass.margin if first_pass.margin.any() else 1.0)
         return np.asarray(1.0 / (2.0 * tau**2)), heights, 2
-
-    def log_at(self, first_pass: FirstPass, remembered: Remembered) -> np.ndarray:
-        """log c at the rows of first_pass.x, shape (n_rows,)."""
-        return first_pass.log_bump_sum(*self.bumps(first_pass, remembered))

@@ -48,9 +48,9 @@ class Patient:
 
     def peaks(self, scores: np.ndarray) -> np.ndarray:
         """The highest score in each lesion, shape (n_lesions,)."""
-        found = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
-        np.maximum.at(found, self.lesion, scores)
-        return found[1:]
+        peaks = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
+        np.maximum.at(peaks, self.lesion, scores)
+        return peaks[1:]
 
     def false_clusters(self, scores: np.ndarray, threshold: float) -> int:
         """How many connected clusters at or above the threshold touch no lesion."""
@@ -82,8 +82,8 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
     The rule is "min_sensitivity", of lesions; `seed` is of the draws behind the interval of false clusters.
     Raises UsageError where there are too few lesions for the promise.
     """
-    found = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
-    best = min(found, key=lambda each: each.cost)
+    settings = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
+    best = min(settings, key=lambda each: each.cost)
     m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
     worth = students_share(len(np.unique(best.codes))) / best.design
     hits, missed = worth * (m - misses), worth * misses
@@ -102,7 +102,7 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
             max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
         ),
         false_positives=_false_range(best.false, seed),
-        n_settings=len(found),
+        n_settings=len(settings),
         froc=_curve(patients, best),
     )
 

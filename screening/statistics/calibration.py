@@ -7,7 +7,7 @@ logistic regression on held-out scores, where enough cases show that it helps.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.base import Estimate
@@ -137,7 +137,7 @@ def _assessed(
         reason=None,
         platt=platt,
         log_loss=float(np.average(_log_loss(p, positive), weights=weight)),
-        misfit=float(2 * norm.sf(abs(_z(weight * (positive - p) * (1 - 2 * p), units)))),
+        misfit=float(2 * ndtr(-abs(_z(weight * (positive - p) * (1 - 2 * p), units)))),
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),

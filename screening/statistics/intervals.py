@@ -214,11 +214,11 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
     return float(low), float((product + spread) / (b_low * (2 * b - b_low)))
 
 
-def independent_difference(found: Estimate, other: Estimate) -> Estimate:
+def independent_difference(figure: Estimate, other: Estimate) -> Estimate:
     """A figure minus that of other rows, with its 95 % interval (Newcombe 1998, method 10)."""
-    if None in found.ends or None in other.ends:
+    if None in figure.ends or None in other.ends:
         return Estimate()
-    (value, low, high), (past, past_low, past_high) = found.ends, other.ends
+    (value, low, high), (past, past_low, past_high) = figure.ends, other.ends
     gap = value - past
     return Estimate(
         gap, gap - np.hypot(value - low, past_high - past), gap + np.hypot(high - value, past - past_low)

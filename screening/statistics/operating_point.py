@@ -100,7 +100,7 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
     evidence = choice.evidence(threshold, rule)
     drawn = evidence.drawn(choice.prevalence(rule), choice.seed)
-    found = {
+    figures = {
         "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
         "specificity": _with_range(1 - false / n, evidence.specificity_range()),
     } | {
@@ -109,7 +109,7 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     }
     point = OperatingPoint(
         threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
-        n_positive=m, n_negative=n, n_groups=choice.n_groups, **found,
+        n_positive=m, n_negative=n, n_groups=choice.n_groups, **figures,
     )  # fmt: skip
     return point.replace(notes=_notes(point, design, choice.atom(threshold)))
 

@@ -51,11 +51,11 @@ def rates(sensitivity: Estimate, specificity: Estimate, prevalence: float) -> di
 
     A rate is undefined where the class is absent; so is then what depends on it.
     """
-    found = dict.fromkeys(SHARES, UNDEFINED) | {"sensitivity": sensitivity, "specificity": specificity}
+    figures = dict.fromkeys(SHARES, UNDEFINED) | {"sensitivity": sensitivity, "specificity": specificity}
     hit, clear = np.array(sensitivity.ends, float), np.array(specificity.ends, float)
     if sensitivity.value is None or specificity.value is None:
         flagged = sensitivity if specificity.value is None else Estimate(*(1 - clear[[0, 2, 1]]).tolist())
-        return found | {"flag_rate": flagged}
+        return figures | {"flag_rate": flagged}
     false = 1 - clear[[0, 2, 1]]
     at = predictive(prevalence, hit[0], false[0])
     parts = prevalence * (hit - hit[0]), (1 - prevalence) * (false - false[0])
@@ -68,8 +68,8 @@ def rates(sensitivity: Estimate, specificity: Estimate, prevalence: float) -> di
             ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
     for name, value in at.items():
         if name in ranges and np.isfinite(value):
-            found[name] = Estimate(float(value), *ranges[name])
-    return found
+            figures[name] = Estimate(float(value), *ranges[name])
+    return figures
 
 
 def performance(scores, y, threshold: float, groups=None) -> Observed:
@@ -107,14 +107,16 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
 
 def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, Estimate]:
     """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
-    found = {"flag_rate": Estimate(*share_range(flagged, codes))}
+    figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
             share = share_range(right[rows], None if codes is None else codes[rows])
-            found[name] = Estimate(*share)
+            figures[name] = Estimate(*share)
             if name == "ppv":
-                found["nne"] = Estimate(*(1 / end if end else None for end in (share[0], share[2], share[1])))
-    return found
+                figures["nne"] = Estimate(
+                    *(1 / end if end else None for end in (share[0], share[2], share[1]))
+                )
+    return figures
 
 
 def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ranking:
@@ -213,8 +215,8 @@ def at_local_prevalence(point: OperatingPoint, share: Estimate, given: float | N
     rows = []
     for prevalence in ends:
         own = np.isclose(prevalence, point.prevalence)
-        found = vars(point) if own else rates(point.sensitivity, point.specificity, prevalence)
-        rows.append(PredictiveValues(prevalence=prevalence, **{name: found[name] for name in FIGURES}))
+        figures = vars(point) if own else rates(point.sensitivity, point.specificity, prevalence)
+        rows.append(PredictiveValues(prevalence=prevalence, **{name: figures[name] for name in FIGURES}))
     return Predictive(
         rule=point.rule,
         threshold=point.threshold,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import f as f_distribution
-from scipy.stats import norm, rankdata, studentized_range
+from scipy.special import fdtrc, ndtr
+from scipy.stats import rankdata, studentized_range
 
 from screening.documents.comparison import CohortFacts, FigureRanks, RankedMethod, Ranks
 
@@ -53,7 +53,7 @@ def friedman(figures: np.ndarray) -> Friedman:
     if left <= 1e-9:
         return Friedman(chi2, float("inf"), 0.0, mean)
     f = (n - 1) * chi2 / left
-    return Friedman(chi2, f, float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1))), mean)
+    return Friedman(chi2, f, float(fdtrc(k - 1, (k - 1) * (n - 1), f)), mean)
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ def against_control(figures: np.ndarray, control: int) -> AgainstControl:
     n, k = _size(figures)
     mean = ranked(figures).mean(axis=0)
     z = (mean[control] - mean) / np.sqrt(k * (k + 1) / (6 * n))
-    p = 2 * norm.sf(np.abs(z))
+    p = 2 * ndtr(-np.abs(z))
     others = np.arange(k) != control
     adjusted = np.full(k, np.nan)
     adjusted[others] = holm(p[others])
@@ -120,7 +120,7 @@ def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Rank
     names = [method.recipe for method in cohorts[0].methods]
     if len(cohorts) < 2 or len(names) < 2:
         return None
-    found = {}
+    figures = {}
     for figure in RANKED:
         table = np.array(
             [[method.figures[figure].value for method in cohort.methods] for cohort in cohorts], float
@@ -128,7 +128,7 @@ def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Rank
         test = friedman(np.nan_to_num(table, nan=0.0))
         against = against_control(np.nan_to_num(table, nan=0.0), names.index(control))
         distance = critical_difference(len(names), len(cohorts))
-        found[figure] = FigureRanks(
+        figures[figure] = FigureRanks(
             chi2=test.chi2,
             f=_number(test.f),
             p=test.p,
@@ -147,7 +147,7 @@ def rank_entry(cohorts: Sequence[CohortFacts], control: str, first: str) -> Rank
                 for i, name in enumerate(names)
             ],
         )
-    return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=found)
+    return Ranks(first=first, control=control, n_cohorts=len(cohorts), figures=figures)
 
 
 def _number(value: float) -> float | None:

@@ -48,9 +48,9 @@ def levels_of(
     """The level of each row as text; None where it is missing, "other" where it is not among `known`."""
     texts, codes = coded(values)
     # Asked once a distinct text: a night may have millions of rows.
-    found = np.empty(len(texts), dtype=object)
-    found[:] = [_level(text, edges, known) for text in texts]
-    return found[codes]
+    levels = np.empty(len(texts), dtype=object)
+    levels[:] = [_level(text, edges, known) for text in texts]
+    return levels[codes]
 
 
 def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str] | None) -> str | None:

@@ -34,14 +34,14 @@ def alike(x: np.ndarray) -> np.ndarray | None:
 
 def hashed(x: np.ndarray, seed: int = 0) -> np.ndarray:
     """A hash of each row's values, (n_rows,), of type uint64."""
-    found = np.full(len(x), np.uint64(seed))
+    mixed = np.full(len(x), np.uint64(seed))
     for column in x.T:
         # The mixing of splitmix64 (Steele et al. 2014), once a column; -0.0 is 0.0.
-        found = (found ^ (column + 0.0).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        found ^= found >> np.uint64(31)
-    return found
+        mixed = (mixed ^ (column + 0.0).view(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def many(counts: np.ndarray, n_rows: int) -> np.ndarray:
@@ -153,14 +153,14 @@ class Choice:
 
     @classmethod
     def of(cls, scores, y, groups, seed: int, fold, repeats, alike=None) -> Choice:
-        found = checked(scores, y, groups, both=True)
+        rows = checked(scores, y, groups, both=True)
         fold = None if fold is None else np.asarray(fold)
         repeats = None if repeats is None else np.asarray(repeats, float)
         alike = None if alike is None else np.asarray(alike)
         for name, given in (("fold", fold), ("repeats", repeats), ("alike", alike)):
-            if given is not None and given.shape[-1:] != found[0].shape:
-                raise ValueError(f"{name} {given.shape} does not fit {len(found[0])} scores")
-        return cls(*found, seed, fold, repeats, alike)
+            if given is not None and given.shape[-1:] != rows[0].shape:
+                raise ValueError(f"{name} {given.shape} does not fit {len(rows[0])} scores")
+        return cls(*rows, seed, fold, repeats, alike)
 
     @cached_property
     def own(self) -> Tally:
