@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from screening import read_cohort, train
-from screening.documents.drift import alarms
 from screening.documents.run import ScoreCounts
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, record_night
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.page.rules import drift_alarms
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -66,7 +66,9 @@ def nights_alone(times: int) -> None:
                 past = scores_of(rng, trained)
                 edges = inner_edges(past)
                 known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
-                alarmed += alarms(counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges)))
+                alarmed += drift_alarms(
+                    counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges))
+                )
             row.append(f"{100 * alarmed / draws:.1f}")
         print(f"| {trained} | {tonight} | {' | '.join(row)} |", flush=True)
 
@@ -160,7 +162,7 @@ class Ward:
     def alarmed(self, cell: np.ndarray, nights: int) -> str:
         """Percentage of nights of 300 patients with an alarm."""
         picks = (self.rng.choice(len(cell), 300, replace=False) for _ in range(nights))
-        return f"{100 * np.mean([alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
+        return f"{100 * np.mean([drift_alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
 
 
 def models(recipes: list[str], trainings: int, nights: int) -> None:

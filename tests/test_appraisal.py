@@ -9,7 +9,6 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.base import Estimate
-from screening.documents.chances import chance_band
 from screening.documents.figures import Rates
 from screening.statistics.calibration import calibrate, chances, decision_curve, fit_platt
 from screening.statistics.operating_point import Rule, choose
@@ -44,7 +43,7 @@ def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
     theirs.fit(scores[:, None], positive, sample_weight=weight)
 
     ends = np.array([scores.min(), scores.max()])
-    own, _, _ = chance_band(fit_platt(scores, positive, weight), ends)
+    own, _, _ = fit_platt(scores, positive, weight).chances(ends)
 
     np.testing.assert_allclose(own, theirs.predict_proba(ends[:, None])[:, 1], rtol=1e-4)
 
@@ -309,7 +308,7 @@ def test_the_band_of_a_chance_holds_the_true_one(grouped, prevalence):
         share = positive.mean()
         at_home = share if prevalence is None else prevalence
         weight = np.where(positive, at_home / share, (1 - at_home) / (1 - share))
-        _, low, high = chance_band(fit_platt(scores, positive, weight, codes), at)
+        _, low, high = fit_platt(scores, positive, weight, codes).chances(at)
         held.append((low <= expit(true)) & (expit(true) <= high))
 
     assert np.all((np.mean(held, axis=0) >= 0.92) & (np.mean(held, axis=0) < 0.985))

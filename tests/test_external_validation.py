@@ -9,7 +9,6 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import load_model, read_cohort, train, validate
-from screening.documents.chances import chance_band
 from screening.documents.comparison import ExternalValidation
 from screening.errors import CohortError, UsageError
 from screening.statistics.calibration import calibrate, calibration_elsewhere
@@ -79,7 +78,7 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     held = []
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
-        drawn = rng.random(400) < chance_band(fitted.platt, scores)[0]
+        drawn = rng.random(400) < fitted.platt.chances(scores)[0]
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
         held.append((ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high))

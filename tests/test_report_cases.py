@@ -14,7 +14,7 @@ from screening.documents.base import Estimate
 from screening.documents.model import Declared
 from screening.page import format as shown
 from screening.page import render_run
-from screening.page.values import value_text
+from screening.page.worklist import value_text
 
 
 def inlined(page: str) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
 from screening.documents.base import Reason
-from screening.documents.drift import alarms, reason, words
 from screening.documents.run import ScoreCounts
 from screening.ledger.control import drift_over
+from screening.page.rules import drift_alarms, drift_reason, drift_words
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -60,8 +60,8 @@ def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_whe
     shifted = [told(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)]
     steady = [told(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
 
-    assert sum(map(alarms, shifted)) >= 19
-    assert sum(map(alarms, steady)) == 0
+    assert sum(map(drift_alarms, shifted)) >= 19
+    assert sum(map(drift_alarms, steady)) == 0
     assert not any(one.higher for one in shifted)
 
 
@@ -70,23 +70,27 @@ def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction
     past = rng.normal(size=500)
     up, same = told(past, rng.normal(size=300) + 0.8, "group"), told(past, rng.normal(size=300))
 
-    found = reason(up)
+    found = drift_reason(up)
     assert isinstance(found, Reason) and found.code == "scores_differ"
     assert found.figure <= found.threshold and found.remedy
     assert "patients score higher" in found.words
-    assert reason(same) is None and "no sign" in words(same)
+    assert drift_reason(same) is None and "no sign" in drift_words(same)
 
 
 def test_a_trifle_is_no_alarm_however_many_rows_make_it_sure():
     trifle = told(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
 
-    assert trifle.p < 0.001 and not alarms(trifle)
+    assert trifle.p < 0.001 and not drift_alarms(trifle)
 
 
 def test_too_few_are_no_evidence():
     few = told(np.arange(300.0), np.full(9, 1e3), "group")
 
-    assert "Too few patients were scored (9)" in words(few) and not alarms(few) and reason(None) is None
+    assert (
+        "Too few patients were scored (9)" in drift_words(few)
+        and not drift_alarms(few)
+        and drift_reason(None) is None
+    )
 
 
 def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> list[ScoreCounts]:

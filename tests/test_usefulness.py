@@ -11,10 +11,9 @@ from report_fixture import nosocomial_model
 from test_report import Outline
 from test_report_blocks import appraised
 
-from screening.documents.attention import of_model
 from screening.documents.model import ModelDocument
-from screening.documents.usefulness import usefulness_of
 from screening.page import render_model
+from screening.page.rules import of_model, usefulness_of
 from screening.statistics.calibration import chances
 
 

@@ -109,8 +109,8 @@ def points_of(model: Model) -> dict[str, object]:
 
 def performance_of(model: Model) -> dict[str, object]:
     """What a model promises, in the words of its page: each figure with its interval, a line a class."""
-    from screening.documents.usefulness import usefulness_of
     from screening.page.format import area_ci, ci, percent
+    from screening.page.rules import usefulness_of
 
     facts = model.facts
     lines: dict[str, list[str]] = {

@@ -272,7 +272,7 @@ class Contract(BaseModel):
         return cls.from_dict(content, place=path.name)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, object], place: str = "contract") -> Contract:
+    def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         known = ("format", "cohort", "features", "feature_order")
         faults = [

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from screening.deidentify.k_anonymity import LEAST, at_least, band, crowds, step_of, suppress_small, widened
 from screening.deidentify.key import SiteKey
-from screening.deidentify.ranks import Ranks
+from screening.deidentify.model import Ranks
 from screening.documents.base import Estimate
 from screening.documents.model import FeatureFacts
 from screening.documents.run import Case, Contribution

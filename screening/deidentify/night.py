@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from screening.deidentify.cases import WITHHELD, alike, owner
 from screening.deidentify.k_anonymity import LEAST, at_least, share, smallest, suppress_small
 from screening.deidentify.key import SiteKey
-from screening.deidentify.model import Json, deidentified_model, of_five, only
-from screening.deidentify.ranks import Ranks, ranks_of
+from screening.deidentify.model import Json, Ranks, deidentified_model, of_five, only, ranks_of
 from screening.documents.run import Case, RunDocument
 from screening.errors import UsageError
 

@@ -123,7 +123,6 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     uncertainty their intervals hold unless it was stated.
     """
 
-    # A model's id stands on the order of its keys, which is older than the bands.
     threshold: float
     rule: Rule
     misses: int | None
@@ -135,46 +134,23 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
         return self.threshold <= -BEYOND_SCORES
 
 
-class Precision(Document):
-    """The area under the curve of precision over recall with its 95 % interval; None is undefined."""
+class Ranking(Area, Sizes):
+    """How well held-out scores rank, whatever the threshold; `prevalence` is the share of positives."""
 
+    prevalence: float
     average_precision: Estimate
 
 
-class Shares(Sizes):
-    """Rows of either class, and the share of positives among them."""
-
-    prevalence: float
-
-
-class Ranking(Precision, Area, Shares):
-    """How well held-out scores rank, whatever the threshold."""
-
-
-class At(Document):
-    """A threshold, and the share of positives that its figures hold for."""
+class Observed(Area, PredictiveValues, Rates, Sizes):
+    """What a threshold chosen elsewhere did to rows whose labels are known."""
 
     threshold: float
-    prevalence: float
-
-
-class Hits(Document):
-    """Rows by what they are and what was said of them."""
-
     true_positive: int
     false_negative: int
     false_positive: int
     true_negative: int
-
-
-class Agreement(Document):
-    """How far flags and labels agree, in one figure each; None is undefined."""
-
     accuracy: float | None
     f1: float | None
     g_mean: float | None
     min_sensitivity: float | None
-
-
-class Observed(Precision, Area, Agreement, PredictiveValues, Rates, Hits, Sizes, At):
-    """What a threshold chosen elsewhere did to rows whose labels are known."""
+    average_precision: Estimate

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
+from scipy.special import expit
 
 from screening.documents.base import Document, Estimate, Setting, even
 from screening.documents.figures import (
@@ -151,6 +153,21 @@ class Platt(Document):
     intercept: float
     slope: float
     covariance: tuple[float, float, float]
+
+    def log_odds(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds of the chance of each score, shape (n_rows,)."""
+        return self.intercept + self.slope * (np.asarray(scores, dtype=float) - self.centre)
+
+    def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Chance of each score with the ends of its 95 % interval, each of shape (n_rows,), 0 to 1.
+
+        The interval is logit +- 1.96 standard errors of the fitted curve at the score: what is not known of
+        the curve, not how patients differ.
+        """
+        logit, apart = self.log_odds(scores), np.asarray(scores, dtype=float) - self.centre
+        variance, both, slope_variance = self.covariance
+        error = 1.96 * np.sqrt(np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0))
+        return expit(logit), expit(logit - error), expit(logit + error)
 
 
 class Bin(Document):

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from screening.documents.attention import review_due
 from screening.documents.comparison import ExternalValidation
-from screening.documents.drift import words
 from screening.documents.history import OverviewDocument, SeriesNight
 from screening.documents.model import ModelDocument
 from screening.documents.run import ExplainedCase, RunDocument
 from screening.page import format as shown
 from screening.page import night, performance, tradeoff, worklist
 from screening.page.drawing import draw
-from screening.page.values import others
+from screening.page.rules import drift_words, review_due
+from screening.page.worklist import others
 
 SCRIPTS = ("report.js",)
 LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
@@ -60,7 +59,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
             "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
-            "drift": words(run.drift),
+            "drift": drift_words(run.drift),
             "pictures": pictures,
             **blocks,
         },

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.chances import chance_band
 from screening.documents.model import ModelDocument
-from screening.documents.usefulness import best_other, flags_of, usefulness_of
 from screening.documents.validation import Beside, Calibration, DecisionCurve, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
+from screening.page.rules import best_other, flags_of, usefulness_of
 from screening.page.tradeoff import Curve
 
 
@@ -238,7 +237,7 @@ def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
     if found.platt is None or point.flags_everything or point.sensitivity.value is None:
         return None
     at = np.array([point.threshold])
-    return float(chance_band(found.platt, at)[0][0])
+    return float(found.platt.chances(at)[0][0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from screening.documents.attention import of_run, review_due
 from screening.documents.base import Reason
 from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.ledger.nights import Known, NightCases, Recorded, series_by
+from screening.page.rules import of_run, review_due
 from screening.spelling import shown_series
 from screening.storage.model import Model
 

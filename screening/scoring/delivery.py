@@ -10,7 +10,6 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.ids import id_shape, joined_shapes, other_shape
 from screening.cohort.stream import CohortStream
 from screening.documents.base import Reason
-from screening.documents.drift import reason
 from screening.documents.model import IdShape
 from screening.documents.run import Delivery, RunDocument, ScoreCounts
 from screening.errors import CohortError
@@ -18,6 +17,7 @@ from screening.gates.delivery import examine, share_that_stays, still_there
 from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
 from screening.ledger.database import Ledger
 from screening.ledger.nights import PastNights, past_nights
+from screening.page.rules import drift_reason
 from screening.scoring.case_history import digests_of, series_of
 from screening.scoring.drift import REMEMBERED
 from screening.statistics.shift import shift
@@ -115,9 +115,9 @@ def _apart(run: RunDocument, stream: CohortStream, past: PastNights) -> tuple[li
         unlike, known = told_apart(gates, own)
         alarms = [one for one in alarms if one not in known]
         alarms += [one for one in unlike if one not in alarms]
-    scores = reason(run.drift)
+    scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
-        other = reason(beside_own(run.drift, past.scores, worth), len(past.scores))
+        other = drift_reason(beside_own(run.drift, past.scores, worth), len(past.scores))
         alarms = [one for one in [*alarms, other] if one is not None and one != scores]
         known = [one for one in [*known, scores] if one is not None]
     return alarms, known

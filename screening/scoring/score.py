@@ -16,7 +16,6 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.stream import CohortStream
-from screening.documents.attention import of_run
 from screening.documents.base import Reason
 from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.run import RunDocument
@@ -30,6 +29,7 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
+from screening.page.rules import of_run
 from screening.page.site_templates import check_templates
 from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting

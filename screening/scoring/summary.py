@@ -14,7 +14,6 @@ from screening.cohort.cohort import Cohort
 from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
 from screening.documents.base import FORMAT_VERSION, Estimate
-from screening.documents.drift import reason
 from screening.documents.figures import Observed
 from screening.documents.model import SourceFacts
 from screening.documents.run import (
@@ -33,6 +32,7 @@ from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.validation import Confusion, PerClass
 from screening.errors import CohortError
 from screening.gates.drift import Gates
+from screening.page.rules import drift_reason
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
@@ -179,7 +179,7 @@ class Summary:
         if groups is None:
             cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
-        found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
+        found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), drift_reason(drift)]
         source = SourceFacts.from_dict(stream.source.to_dict())
         return RunDocument(
             format_version=FORMAT_VERSION,

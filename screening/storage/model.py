@@ -23,7 +23,6 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.reading import BATCH_ROWS, open_cohort
 from screening.cohort.stream import CohortStream
 from screening.contract.contract import Contract
-from screening.documents.chances import likeliest
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
 from screening.documents.validation import LesionFacts
@@ -35,7 +34,7 @@ from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
 from screening.sources.images import AXES
 from screening.sources.parquet_rows import small_table
-from screening.statistics.calibration import chances
+from screening.statistics.calibration import chances, likeliest
 from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.publishing import publish

@@ -15,11 +15,11 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
-from screening.documents.attention import of_model
 from screening.documents.validation import Beside, Forward, LesionFacts
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import lesion_map
+from screening.page.rules import of_model
 from screening.parallel import Cluster
 from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe

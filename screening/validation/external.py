@@ -11,7 +11,6 @@ import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
-from screening.documents.attention import of_validation
 from screening.documents.base import FORMAT_VERSION
 from screening.documents.comparison import ClassElsewhere, ExternalValidation, Promise
 from screening.documents.figures import OperatingPoint, Ranking
@@ -21,6 +20,7 @@ from screening.documents.validation import LesionFacts, OperatingPointFacts
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, lesions_elsewhere
 from screening.page.page import render_validation
+from screening.page.rules import of_validation
 from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of

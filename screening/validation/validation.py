@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Estimate
-from screening.documents.chances import likeliest
 from screening.documents.validation import Platt
+from screening.statistics.calibration import likeliest
 from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
