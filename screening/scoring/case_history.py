@@ -9,7 +9,7 @@ from screening.documents.base import Reason
 from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
-from screening.ledger.nights import Known, NightCases, Recorded, series_by
+from screening.ledger.nights import NightCases, Recorded, series_by
 from screening.page.rules import of_run, review_due
 from screening.spelling import shown_series
 from screening.storage.model import Model
@@ -110,17 +110,20 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
     marked = set(found.drawn)
     counted: dict[str, Any] = found.counts | {"drawn": len(found.drawn)}
 
-    def known(case: Case) -> Case:
-        name = str(case.id if run.groups is None else case.group)
-        return _with_history(case, found.cases.get(name), name in marked)
-
-    def known_group(group: GroupFacts) -> GroupFacts:
-        return _with_history(group, found.cases.get(group.group), group.group in marked)
+    def known(one: Named) -> Named:
+        name = str(one.id if run.groups is None and isinstance(one, Case) else one.group)
+        if name not in found.cases:
+            return one
+        fact = found.cases[name]
+        night, word = fact.verdict or (None, None)
+        last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
+        state = cast(State, fact.state)
+        return one.replace(state=state, nights=fact.nights, last_verdict=last, drawn=name in marked)
 
     return run.replace(
         counts=run.counts.replace(**counted),
         cases=[known(case) for case in run.cases],
-        groups=None if run.groups is None else [known_group(group) for group in run.groups],
+        groups=None if run.groups is None else [known(group) for group in run.groups],
         attention=found.attention,
         since=found.since,
         ledger=LedgerFacts(
@@ -133,15 +136,6 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
             chain=found.chain,
         ),
     )
-
-
-def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:
-    """The case or group with what the ledger knows of it."""
-    if fact is None:
-        return one
-    night, word = fact.verdict or (None, None)
-    last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
-    return one.replace(state=cast(State, fact.state), nights=fact.nights, last_verdict=last, drawn=drawn)
 
 
 def waiting(run: RunDocument) -> list[float]:

@@ -220,6 +220,8 @@ def score(
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
+            if run.since is not None:
+                run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
             rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
@@ -300,10 +302,10 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """UsageError where the directory holds another night, or this one as another model scored it."""
     try:
-        earlier = read_document(out, "run")
-        date, digest = earlier["date"], earlier["model"]["digest"]
-    except (ModelError, LookupError, TypeError):
+        earlier = RunDocument.from_dict(read_document(out, "run"))
+    except ModelError:
         return  # no run, or a damaged one, which may be replaced
+    date, digest = earlier.date, earlier.model.digest
     another = f"the night of {date}" if date != night else "this night as another model scored it"
     if (date, digest) != (night, model.digest):
         raise UsageError(
