@@ -18,8 +18,8 @@ from scipy.stats import hypergeom
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.column_names import INDEX_NAME
+from screening.documents.base import Reason
 from screening.documents.model import IdShape, ModelDocument
-from screening.documents.reason import Reason
 from screening.sources.number_formats import LED_BY_ZERO
 
 ROW_NUMBERS = "ids_are_row_numbers"
