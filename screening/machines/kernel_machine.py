@@ -46,7 +46,7 @@ OF_ALL = """kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, op
     approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); "nystroem", of two classes without a factor, on all rows in the span
-        of so many of them (see ``machines.nystroem``); exact where there are no more rows than that.
+        of so many of them (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
         Rows that stand for all, or span.
     random_state : int, RandomState or None

@@ -21,7 +21,6 @@ from screening.kernels.kernel_cache import KernelCache
 from screening.machines import landmarks
 from screening.machines.kernel_machine import KernelClassifier, Rows
 from screening.machines.landmarks import Landmarks
-from screening.machines.nystroem import MOST_SPANNED, solve_on_landmarks
 from screening.machines.passes import Passes, fit_passes
 from screening.machines.training import Training, solve_two_class
 from screening.solvers.kernel_rows import Gram, KernelRows
@@ -59,7 +58,7 @@ class TwoClassSVM(KernelClassifier):
 
     @property
     def most_rows(self) -> int:
-        return MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
+        return landmarks.MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
 
     @property
     def by_rows(self) -> bool:
@@ -118,7 +117,7 @@ class TwoClassSVM(KernelClassifier):
         solve_pass = solve_two_class
         if spanned:
             spread = landmarks.spread(x, codes, int(self.n_landmarks), self._seed)
-            solve_pass = partial(solve_on_landmarks, rows=spread.rows)
+            solve_pass = partial(landmarks.solve_on_landmarks, rows=spread.rows)
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
