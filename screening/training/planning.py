@@ -11,9 +11,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, refuse_dependent
 from screening.cohort.label_slips import refuse_slips
-from screening.documents.model import Approximation
-from screening.documents.stored import model_in
-from screening.documents.tables import number
+from screening.documents.model import Approximation, ModelDocument
 from screening.errors import ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.building import build, may_span
@@ -133,7 +131,7 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         return
     remedy = "give another --out, or --force to replace it"
     try:
-        earlier = model_in(read_document(directory, "model"))
+        earlier = ModelDocument.from_dict(read_document(directory, "model"))
     except ModelError:
         raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None
     files = [file.sha256 for file in earlier.training.source.files]
@@ -159,7 +157,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe, settings = one.recipe, dict(one.search.chosen)
+    recipe, settings = one.recipe, one.search.chosen
     sample, task, target = study.sample, study.task, study.target
     rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
@@ -171,7 +169,8 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     exact, landmarks = (criterion("auroc", decided, encoded.target[fit.rows]) for decided in fit.decisions)
     n_test, n_train = len(fit.rows), len(rows) - len(fit.rows)
     # Where the recipe names none, the machine's own number holds.
-    wanted = int(number(settings.get("n_landmarks", build(recipe, **settings).n_landmarks)))
+    own = {"n_landmarks": build(recipe, **settings).n_landmarks}
+    wanted = int((own | settings)["n_landmarks"])
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     return Approximation(

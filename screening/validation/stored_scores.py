@@ -74,7 +74,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         members={member.recipe: member.title for member in facts.blend},
         pooling=getattr(model.ensemble, "pooling", None),
         beside=beside,
-        forward=facts.validation.forward and replace(facts.validation.forward, classes=None),
+        forward=facts.validation.forward and facts.validation.forward.replace(classes=None),
         later=None if not past else HeldOutScores(
             recipe=facts.recipe.name,
             task=own,
