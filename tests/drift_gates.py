@@ -4,6 +4,7 @@ import pandas as pd
 from flow_cohorts import patients
 
 from screening.contract.contract import Contract
+from screening.documents.model import Profile
 from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
 from screening.sources.columns import Columns
@@ -20,14 +21,26 @@ CONTRACT = Contract.from_dict(
 )
 
 
-def stored(table: pd.DataFrame, contract: Contract = CONTRACT) -> dict:
-    return profile(Columns.of(table[list(contract.features)]), contract)
+def kinds(**types: str) -> Contract:
+    """A contract of columns by their types, and nothing else."""
+    return Contract.from_dict({"features": {name: {"type": kind} for name, kind in types.items()}})
 
 
-def gated(table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT) -> Gates:
-    gates = Gates(stored(patients(600) if past is None else past, contract), contract)
-    gates.add(Columns.of(table[list(contract.features)]))
+def stored(table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None) -> Profile:
+    return profile(Columns.of(table[list(contract.features)]), contract, groups)
+
+
+def gated(
+    table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT,
+    groups: object = None, past_groups: object = None,
+) -> Gates:  # fmt: skip
+    gates = Gates(stored(patients(600) if past is None else past, contract, past_groups), contract)
+    gates.add(Columns.of(table[list(contract.features)]), groups)
     return gates
+
+
+def codes(gates: Gates) -> list[str]:
+    return [reason.code for reason in gates.attention()]
 
 
 def said(gates: Gates) -> str:

@@ -15,9 +15,9 @@ from screening.machines.baselines import Logistic
 from screening.machines.ensembles import BlendedClassifier, Pooling
 from screening.page import render_model
 from screening.recipes.loading import read_recipe
-from screening.scoring.cases import contributions
+from screening.scoring.cases import explained
 from screening.storage.loading import load_model
-from screening.storage.model import save_model
+from screening.storage.model import save_model, score_batch
 from screening.validation import held_out
 
 TEXT = """
@@ -152,7 +152,8 @@ def test_several_classes_are_blended_too(tissue, trained):
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
     flagged = np.flatnonzero(model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0])[:5]
 
-    told = contributions(model, cohort.take(flagged), np.zeros(len(flagged), int))
+    rows = cohort.take(flagged)
+    told = explained(model, rows, score_batch(model, rows))
 
     assert {name for each in told for name in each.votes} == {
         "svm_weighted",

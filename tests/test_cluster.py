@@ -14,7 +14,7 @@ import pytest
 from flow_cohorts import patients, written
 from workers import InThisProcess, Stopped, die_once, listeners
 
-from screening import load_model, parallel, read_cohort, save_model, score, train
+from screening import load_model, parallel, save_model, score, train
 from screening.comparison import compare as comparison
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
 from screening.network.processes import Order, Workers
@@ -70,29 +70,6 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(model, night, expected, m
     assert content(run) == expected
     assert len(workers.pieces) == 6
     assert left(tmp_path) == []
-
-
-def test_rows_that_are_refused_and_files_of_several_kinds_change_nothing(cohort, monkeypatch, tmp_path):
-    contract = cohort.contract.with_roles(on_violation="refuse_rows")
-    past = written(patients(), tmp_path / "past.csv")
-    refusing = load_model(
-        save_model(
-            train(read_cohort(past, contract, need_label=True), "logistic", search=1), tmp_path / "model"
-        )
-    )
-    folder = tmp_path / "night"
-    folder.mkdir()
-    first, last = patients(45, seed=7).astype({"fever": object}), patients(30, seed=8)
-    first.loc[[3, 20, 43, 44], "fever"] = "warm"
-    first.loc[30, "patient"] = first.loc[2, "patient"]
-    first.loc[9, "ward"] = 'a "ward", quoted'
-    written(first, folder / "a.csv")
-    written(last, folder / "b.parquet")
-
-    run = by(InThisProcess(), monkeypatch, refusing, folder, tmp_path / "by")
-
-    assert content(run) == content(alone(refusing, folder, tmp_path / "alone"))
-    assert run.document["counts"]["refused"] == 6
 
 
 def test_a_table_and_a_model_in_memory_are_decided_on_too(cohort, trained, monkeypatch, tmp_path):

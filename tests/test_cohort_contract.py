@@ -63,6 +63,7 @@ FAULTY = {
     "range without its origin": ("[features.a]\ntype='number'\nusual=[1, 2]", "features.a.usual", "`seen`"),
     "normalise without group": ("[features.a]\ntype='number'\nnormalise='within_group'", "group", "[cohort]"),
     "label as feature": ("[cohort]\nlabel='a'\n[features.a]\ntype='number'", "'a'", "remove"),
+    "positive and negative": ("[cohort]\npositive='yes'\nnegative='yes'", "both `positive`", "once"),
     "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),
     "prevalence of one": ("[cohort]\nprevalence=1.0", "cohort.prevalence", "less than 1"),
     "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "fewest rows"),

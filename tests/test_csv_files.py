@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import CohortError
-from screening.sources import readers
 from screening.sources.source_files import SourceFile, open_source
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
@@ -86,13 +85,6 @@ def test_blocks_have_as_many_rows_as_asked_for_and_first_rows_that_follow(tmp_pa
     assert [block.n_rows for block in blocks] == [16_384, 16_384, 7232]
     assert [block.first_row for block in blocks] == [1, 16_385, 32_769]
     assert blocks[2].columns["id"][-1].as_py() == "39999"
-
-
-def test_wide_tables_are_read_fewer_rows_at_a_time(tmp_path, monkeypatch):
-    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 9)
-    monkeypatch.setattr(readers, "MOST_CELLS", 10)
-
-    assert [block.n_rows for block in opened(tmp_path / "t.csv").blocks(None, 100)] == [4, 4, 1]
 
 
 def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):

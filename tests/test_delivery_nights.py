@@ -55,6 +55,16 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
     assert "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
 
 
+def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
+    well = written(ward(6).assign(fever=36.0, crp=1.0), site / "well.csv")
+    with open_ledger(site / "ledger.db") as ledger:
+        run = score(model, well, site / "well", date="2026-01-07", ledger=ledger)
+
+    since, there = run.document["since"], set(ward(6)["patient"])
+    assert since["left"] == [name for name in since["gone"] if name not in there]
+    assert 0 < len(since["left"]) < len(since["gone"])
+
+
 def test_yesterdays_table_under_todays_date_stops_and_writes_nothing(site):
     stopped = night(site, site / "5.csv", code=3)
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from drift_gates import CONTRACT, gated, said, stored
+from drift_gates import CONTRACT, codes, gated, kinds, said, stored
 from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,10 +46,7 @@ def test_psi_is_never_negative_and_the_same_in_both_directions(pair):
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300))
 def test_bins_hold_every_training_value_and_none_is_empty(values):
-    table = pd.DataFrame({"x": values})
-    contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
-
-    found = stored(table, contract).features["x"]
+    found = stored(pd.DataFrame({"x": values}), kinds(x="number")).features["x"]
 
     assert sum(found.counts) == len(values)
     assert min(found.counts) > 0
@@ -157,7 +154,7 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
 
 
 EVEN = np.linspace(0, 1, 4000)
-WARD = Contract.from_dict({"features": {"ward": {"type": "category"}}})
+WARD = kinds(ward="category")
 
 
 @pytest.mark.parametrize(
@@ -175,16 +172,15 @@ WARD = Contract.from_dict({"features": {"ward": {"type": "category"}}})
     ],
 )
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, found):
-    contract = Contract.from_dict({"features": {"x": {"type": "number"}}})
-    gates = gated(pd.DataFrame({"x": night}), pd.DataFrame({"x": np.linspace(0, 1, 2000)}), contract)
+    past = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
 
-    assert [reason.code for reason in gates.attention()] == found
+    assert codes(gated(pd.DataFrame({"x": night}), past, kinds(x="number"))) == found
 
 
 @pytest.mark.parametrize("n_columns", [1, 4])
 def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
     names = [f"x{j}" for j in range(n_columns)]
-    contract = Contract.from_dict({"features": {name: {"type": "number"} for name in names}})
+    contract = kinds(**dict.fromkeys(names, "number"))
     past, night = (pd.DataFrame(dict.fromkeys(names, scale * EVEN)) for scale in (1.0, 0.8))
 
     thresholds = {reason.threshold for reason in gated(night, past, contract).attention()}
@@ -203,24 +199,20 @@ def test_rows_added_after_a_look_are_looked_at_too():
 
 
 def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
-    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
-    kept = profile(Columns.of(pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3})), contract)
+    past = pd.DataFrame({"code": [f"c{n}" for n in range(1200)] + [None] * 3})
+    gates = gated(pd.DataFrame({"code": ["c5", "none that is kept"]}), past, kinds(code="category"))
 
-    gates = Gates(kept, contract)
-    gates.add(Columns.of(pd.DataFrame({"code": ["c5", "none that is kept"]})))
-
-    assert kept.features["code"].more == 200
-    assert missing_in(kept, "code") == 3 and gates.columns["code"].n_past == 1200
+    assert gates.past.features["code"].more == 200
+    assert missing_in(gates.past, "code") == 3 and gates.columns["code"].n_past == 1200
     # It may be one of those that training had and did not keep.
     assert gates.facts()["code"].unseen == 0
     assert gates.unseen_rows(Columns.of(pd.DataFrame({"code": ["none that is kept"]}))) == {}
 
 
 def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
-    contract = Contract.from_dict({"features": {"code": {"type": "category"}}})
-    past = pd.DataFrame({"code": ["a", "b", "b"] * 100})
-    gates = Gates(profile(Columns.of(past), contract), contract)
-    gates.add(Columns.of(pd.DataFrame({"code": [f"new {n}" for n in range(3000)]})))
+    texts = ["a", "b", "b"] * 100, [f"new {n}" for n in range(3000)]
+    past, night = (pd.DataFrame({"code": codes}) for codes in texts)
+    gates = gated(night, past, kinds(code="category"))
 
     assert gates.facts()["code"].psi > 5
     assert gates.facts()["code"].unseen == 3000 and len(gates.columns["code"].unseen) <= 1001
@@ -239,23 +231,18 @@ def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_cate
 def test_shares_are_compared_as_their_definitions_say():
     assert psi([10, 0], [5, 5]) == pytest.approx(0.5 * np.log(2) + (0.5 - 0.05) * np.log(10))
     assert total_variation([1, 1], [2, 0]) == 0.5
-    assert list(profile(Columns.of(pd.DataFrame({"ward": list("abb")})), WARD).features["ward"].counts) == [
-        "b",
-        "a",
-    ]
+    assert [*stored(pd.DataFrame({"ward": list("abb")}), WARD).features["ward"].counts] == ["b", "a"]
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     ward = pd.DataFrame({"ward": ["a"] * 16})
-    assert profile(Columns.of(ward), WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(
-        256 / 148
-    )
+    assert stored(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(256 / 148)
 
 
 def test_a_table_of_many_zeros_does_not_stop_itself():
     rng = np.random.default_rng(0)
     past = pd.DataFrame({"dose": np.where(rng.random(600) < 0.75, 0.0, rng.lognormal(1, 1, 600))})
-    contract = Contract.from_dict({"features": {"dose": {"type": "number"}}})
+    gates = gated(past, past, kinds(dose="number"))
 
-    assert gated(past, past, contract).stops() == gated(past, past, contract).attention() == []
+    assert gates.stops() == gates.attention() == []
 
 
 OF_PATIENTS = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
@@ -271,13 +258,12 @@ def test_rows_of_one_patient_are_not_taken_for_many():
     rng = np.random.default_rng(0)
     names, past = measured_often(rng, 40, 50)
     night = pd.DataFrame({"crp": rng.normal(1, 0.2, 100)})
-    kept = profile(Columns.of(past), OF_PATIENTS, names)
-    one, many = Gates(kept, OF_PATIENTS), Gates(kept, OF_PATIENTS)
-    one.add(Columns.of(night), np.zeros(100, dtype=int))
-    many.add(Columns.of(night), np.arange(100))
+    one, many = (
+        gated(night, past, OF_PATIENTS, groups, names) for groups in (np.zeros(100, int), np.arange(100))
+    )
 
-    assert one.attention() == []
-    assert [reason.code for reason in many.attention()] == ["values_differ"]
+    assert codes(one) == []
+    assert codes(many) == ["values_differ"]
 
 
 def test_counts_do_not_depend_on_the_batches():
@@ -312,30 +298,21 @@ def test_training_rows_of_few_patients_are_not_taken_for_many():
     rng = np.random.default_rng(0)
     names, past = measured_often(rng, 4, 100)
     night = pd.DataFrame({"crp": rng.normal(0, 1, 40)})
-    one, many = (
-        Gates(profile(Columns.of(past), OF_PATIENTS, groups), OF_PATIENTS) for groups in (names, None)
-    )
-    for gates in (one, many):
-        gates.add(Columns.of(night))
 
-    assert one.attention() == []
-    assert "values_differ" in [reason.code for reason in many.attention()]
+    assert codes(gated(night, past, OF_PATIENTS, past_groups=names)) == []
+    assert "values_differ" in codes(gated(night, past, OF_PATIENTS))
 
 
 def test_the_share_of_missing_values_is_that_of_all_rows():
-    contract = Contract.from_dict({"features": {"crp": {"type": "number"}}})
     past = pd.DataFrame({"crp": np.arange(200.0)})
     night = pd.DataFrame({"crp": np.where(np.arange(200) % 4 == 0, np.nan, np.arange(200.0))})
 
-    assert "missing in 25% of the rows, in training in 0%" in said(gated(night, past, contract))
+    assert "missing in 25% of the rows, in training in 0%" in said(gated(night, past, kinds(crp="number")))
 
 
 def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
     past = pd.DataFrame({"ward": ["a", "b"] * 300})
     night = pd.DataFrame({"ward": ["c"] * 30 + ["a", "b"] * 10})
-    one, many = (Gates(profile(Columns.of(past), WARD), WARD) for _ in range(2))
-    one.add(Columns.of(night), np.array([0] * 30 + [*range(1, 21)]))
-    many.add(Columns.of(night), np.arange(50))
 
-    assert "unseen_category" not in [reason.code for reason in one.attention()]
-    assert "unseen_category" in [reason.code for reason in many.attention()]
+    assert "unseen_category" not in codes(gated(night, past, WARD, np.array([0] * 30 + [*range(1, 21)])))
+    assert "unseen_category" in codes(gated(night, past, WARD, np.arange(50)))

@@ -189,14 +189,47 @@ def test_what_cannot_be_reached_or_was_altered_is_named_until_it_is_done(site):
     (site / "runs").rename(away)
     words = ["forget", SECRET, "--ledger", site / "screening.db"]
     first = screen(*words, code=5)
+    again = screen(*words, code=5)
     away.rename(site / "runs")
     second = screen(*words, code=5)
     page.unlink()
 
     assert "runs/1: it cannot be reached" in first.stderr
+    assert "runs/1: it cannot be reached" in again.stderr
     assert "runs/1" not in second.stderr and "2026-03-01.html: it is not as it was written" in second.stderr
     screen(*words)
     assert naming(site) == ["runs/compared/scores.parquet"]
+
+
+@pytest.mark.parametrize("to", ["elsewhere", None])
+def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_more(site, to):
+    old, new = site.with_name("old"), site.with_name("elsewhere")
+    (site / "runs").rename(new)
+    shutil.rmtree(new / "compared")
+    ledger, moved = site / "screening.db", ["ledger", "moved", site / "screening.db", "--reason", "new disk"]
+    assert "nothing at or below" in screen(*moved, "--from", old, code=2).stderr
+    said = json.loads(
+        screen(*moved, "--from", site / "runs", *(["--to", new] if to else []), "--json").stdout
+    )
+    told = screen("forget", SECRET, "--ledger", ledger, code=0 if to else 5).stderr
+
+    assert said == {"moved" if to else "gone": 2}
+    assert told.count("its run directory is not there to draw it again from") == (0 if to else 3)
+    assert bool(naming(site)) is bool(naming(new)) is (to is None)
+    shutil.rmtree(new)
+    with open_ledger(ledger) as book:
+        history(book, verify=True)
+
+
+def test_an_exported_table_is_named_until_it_is_exported_again_or_said_to_be_gone(site):
+    ledger, url = ["--ledger", site / "screening.db"], f"sqlite:///{site / 'exported.sqlite'}"
+    export = ["export", site / "runs/1", "--to", "table", "--url", url, "--table", "flagged", *ledger]
+    screen(*export)
+    refused = [screen("forget", SECRET, *ledger, "--runs", site / "runs", code=5) for _ in range(2)]
+    screen(*export, "--force")
+
+    assert all("sqlite:/exported.sqlite/flagged: a table of a database" in one.stderr for one in refused)
+    screen("forget", SECRET, *ledger)
 
 
 def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):

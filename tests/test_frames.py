@@ -98,11 +98,3 @@ def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending
 
     pd.testing.assert_frame_equal(cohort.features, read_cohort(table, id="patient", label="ill").features)
     assert cohort.notes[0] == f"past.{ending}: Arrow"
-
-
-def test_a_damaged_arrow_file_is_refused(tmp_path):
-    feather.write_feather(patients(), tmp_path / "past.feather")
-    (tmp_path / "past.feather").write_bytes((tmp_path / "past.feather").read_bytes()[:-40])
-
-    with pytest.raises(CohortError, match=r"past\.feather: the Arrow file is damaged"):
-        read_cohort(tmp_path / "past.feather", id="patient")

@@ -74,25 +74,18 @@ def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient
     assert "P11" not in str(document_without(run.document, "P11"))
 
 
-def test_without_a_mask_what_is_zero_in_every_channel_is_left_out(tmp_path):
+def test_without_a_mask_what_is_zero_is_left_out_and_what_is_no_number_is_missing(tmp_path):
     patients = {"A": brain(1), "B": brain(2)}
     for volumes in patients.values():
         mask = volumes.pop("mask")
         volumes["flair"], volumes["t1"] = volumes["flair"] * mask, volumes["t1"] * mask
-
-    cohort = read_cohort(folder_of(patients, tmp_path), label="lesion")
-
-    assert cohort.n_rows == 2 * 7 * 6 * 5
-    assert any("without a mask" in note for note in cohort.notes)
-
-
-def test_a_missing_value_of_a_channel_is_missing_and_not_a_number(tmp_path):
-    patients = {"A": brain(1), "B": brain(2)}
     patients["A"]["flair"][3, 3, 3] = np.nan
 
     cohort = read_cohort(folder_of(patients, tmp_path), label="lesion")
 
+    assert cohort.n_rows == 2 * 7 * 6 * 5
     assert cohort.features["flair"].isna().sum() == 1
+    assert any("without a mask" in note for note in cohort.notes)
 
 
 @pytest.mark.parametrize("slope", [0.5, 2.0])

@@ -78,11 +78,6 @@ def test_a_column_of_many_values_is_refused_as_a_label_without_showing_one(tmp_p
     assert "37" not in str(refused.value)
 
 
-def test_a_label_cannot_be_both_positive_and_negative():
-    with pytest.raises(ValueError, match="both `positive` and `negative`"):
-        Contract(label="ill", positive=["yes"], negative=["yes"])
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -150,11 +150,15 @@ def again(site, first, tmp_path, monkeypatch):
 def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not(again):
     before = (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns
     table(again, "b", 3, seed=3)
+    shutil.copy("l.db", "older.db")
     answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json"))
 
     assert states(answer["series"]) == [("ward-a", NIGHT, "unchanged"), ("ward-b", NIGHT, "published")]
     assert answer["caught_up"] == []
     assert (again / "runs" / "ward-a" / NIGHT / "run.json").stat().st_mtime_ns == before
+    # A copy of the ledger from before it is older than what stands among the site's runs.
+    shutil.copy("older.db", "l.db")
+    assert "the ledger is older than" in screen("status", "--site", "NIGHT.toml", code=4).stderr
 
 
 def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(again):
@@ -287,6 +291,7 @@ def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
     ("text", "word"),
     [
         ("[series.a]\nmodel='m'\ncohort='c'\njobs=9\n", "series.a.jobs: 9 is more than the 2"),
+        ("[series.a]\nmodel='m'\ncohort='runs/in/{date}'\nout='in/{date}/out'\n", "series' table"),
         (("[series.a]\nmodel='m'\ncohort='c'\nout='{date}'\n" * 2).replace("a]", "b]", 1), "same place"),
         ("[series.a]\nmodel='m'\ncohort='c'\nshadow=['x/m','y/m']\n", "the same name"),
         ("", "no series"),

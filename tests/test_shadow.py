@@ -11,7 +11,7 @@ from test_series import of_ward
 from screening.documents.stored import history_in
 from screening.errors import UsageError
 from screening.ledger.beside import compare_nights
-from screening.ledger.database import Unchained, open_ledger
+from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote
 from screening.ledger.verdicts import Verdict, record_verdicts
@@ -173,14 +173,3 @@ def test_nights_are_told_under_the_model_that_scored_them_whoever_is_champion_no
     promote(ledger, "ward-1", SHADOW, "better", compare_nights(ledger, "ward-1", SHADOW))
 
     assert compare_nights(ledger, "ward-1", SHADOW).one.model == before != SHADOW[:12]
-
-
-def test_a_champion_put_in_place_behind_the_trails_back_is_found(ledger):
-    enter(ledger, of_ward("ward-1", 1, "a"))
-    enter(ledger, shadow(1, "a"))
-    promote(ledger, "ward-1", SHADOW, "better", compare_nights(ledger, "ward-1", SHADOW))
-    with ledger.writing() as connection:
-        connection.exec_driver_sql("UPDATE champions SET model = 'x'")
-
-    with pytest.raises(Unchained, match="table champions"):
-        history(ledger, verify=True)

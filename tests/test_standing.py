@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from screening.contract.contract import Contract
 from screening.documents.model import TaskFacts
 from screening.gates.column_profile import profile
-from screening.scoring.reference_distribution import BINS, Past, Standing, rarity_range
+from screening.scoring.reference_distribution import BINS, Standing, among_past, rarity_range
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import Rule, choose
 from screening.statistics.p_values import p_values
@@ -108,7 +108,7 @@ def past():
     table = pd.DataFrame({"fever": np.linspace(36, 40, 200), "line": line, "ward": ward})
     kinds = {"fever": "number", "line": "boolean", "ward": "category"}
     contract = Contract.from_dict({"features": {name: {"type": kind} for name, kind in kinds.items()}})
-    return Past(profile(Columns.of(table), contract))
+    return profile(Columns.of(table), contract).features
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def past():
     ],
 )  # fmt: skip
 def test_a_value_is_told_by_the_share_of_past_patients_below_it_or_alike(past, name, value, lower, alike):
-    assert past.of(name, value) == {"lower": pytest.approx(lower, abs=0.02), "alike": alike}
+    assert among_past(past.get(name), value) == (pytest.approx(lower, abs=0.02), alike)

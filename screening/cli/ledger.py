@@ -178,6 +178,8 @@ def status(
                 states.acknowledge(book, names[0], str(acknowledge), last or now.date(), str(reason))
     try:
         with open_ledger(place, read_only=True) as book:
+            if network is not None:
+                runs = runs or network.runs
             if runs is not None:
                 refuse_older(book, runs)
             found = states.pulses(book, due, names or due_here)
@@ -291,31 +293,50 @@ class Action(StrEnum):
 
     rebuild = "rebuild"
     accept = "accept"
+    moved = "moved"
 
 
 def ledger(
-    action: Annotated[Action, typer.Argument(metavar="ACTION", help="rebuild or accept.")],
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="rebuild, accept or moved.")],
     place: Annotated[str, typer.Argument(metavar="LEDGER", help="Ledger: a file, or a database's URL.")],
     runs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Of accept: run directories at or below this.")
     ] = None,
+    was: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="PLACE", help="Of moved: where files and directories were handed out."
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="PLACE", help="Of moved: where they lie now; absent: they are gone."),
+    ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Of accept: why, in words; the trail keeps them.")
+        str | None, typer.Option(help="Of accept and moved: why, in words; the trail keeps them.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the ledger's tables anew (rebuild), or go on with an older copy of it (accept).
+    """Make its tables anew (rebuild), go on with an older copy (accept), or say where files lie now (moved).
 
     rebuild follows the audit trail from its start; whatever stood in the tables goes. accept enters that run
-    directories hold heads which this copy of the trail has not.
+    directories hold heads which this copy of the trail has not. moved enters that what the register has at or
+    below a place lies elsewhere, or is gone: `forget` and `purge` name what they cannot reach until then.
     """
-    from screening.ledger import verifying
+    from screening.ledger import register, verifying
     from screening.ledger.database import open_ledger
 
     if action is Action.rebuild:
         with open_ledger(place) as book:
             head = verifying.rebuild(book)
         tell({"entries": head.number, "head": head.digest}, as_json)
+        return
+    if action is Action.moved:
+        if was is None:
+            raise UsageError("moved needs the place as `screen status --artefacts` shows it; give --from")
+        with open_ledger(place) as book:
+            number = register.moved(book, was, to and to.resolve(), reason or "")
+        tell({"moved" if to else "gone": number}, as_json)
         return
     if runs is None:
         raise UsageError("accept looks at run directories; give --runs")

@@ -169,12 +169,13 @@ def _hand_out(
     if not ledger:
         logs.note("not entered in the ledger's register, so `screen forget` will not find it: give --ledger")
         return
+    places = places if what == "table" else tuple(place.resolve() for place in places)
     digests = [digest_at(what, place) if content is None else sha256(content).hexdigest() for place in places]
     with open_ledger(ledger) as book:
         hand_out(
             book,
             *(
-                Artefact(what, place.resolve(), digest, known["key"], patient=patient, keyed=keyed)
+                Artefact(what, place, digest, known["key"], patient=patient, keyed=keyed)
                 for place, digest in zip(places, digests, strict=True)
             ),
         )
@@ -233,13 +234,13 @@ def run(
         raise UsageError("--accept-delivery is for tables that somebody has looked at; give --only NAME too")
     night = night_of_date(date)
     logs.about(night=night)
-    found = run_night(
+    overview, page = run_night(
         network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
         cluster=cluster,
     )  # fmt: skip
-    document = plain(found.document)
-    text = json.dumps(document | {"overview": str(found.page)}, ensure_ascii=False).encode()
-    lines = [*found.document.series, *found.document.caught_up, *found.document.shadows]
+    document = plain(overview)
+    text = json.dumps(document | {"overview": str(page)}, ensure_ascii=False).encode()
+    lines = [*overview.series, *overview.caught_up, *overview.shadows]
     failed = sum(one.status == "failed" for one in lines)
     if failed:
         logs.note(f"{failed} of {len(lines)} nights failed")
@@ -249,7 +250,7 @@ def run(
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
     if as_json:
-        tell(document | {"overview": str(found.page), "hooks": [plain(hook) for hook in hooks]}, True)
+        tell(document | {"overview": str(page), "hooks": [plain(hook) for hook in hooks]}, True)
     else:
         answer = {
             "night": night,
@@ -260,12 +261,12 @@ def run(
                 + in_a_row(one.attention)
                 for one in lines
             ],
-            "overview": str(found.page),
+            "overview": str(page),
             "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
         }
         tell(answer, False)
-    if found.document.exit_code:
-        raise typer.Exit(found.document.exit_code)
+    if overview.exit_code:
+        raise typer.Exit(overview.exit_code)
 
 
 def explain(
@@ -357,6 +358,7 @@ def export(
 
     from screening.documents.shape import plain
     from screening.scoring.flagged import read_flagged
+    from screening.sources.database import described, read_url
 
     write = import_module(f"{exports.__name__}.{to.replace('-', '_')}").write
     takes = signature(write).parameters
@@ -375,6 +377,9 @@ def export(
     shown = {"ledger": flagged.run.ledger and plain(flagged.run.ledger)}
     if out is not None:
         _hand_out(ledger, shown, "export", out, content=b"")
+    elif url is not None:
+        place = f"{described(read_url(url))}/{table}"
+        _hand_out(ledger, shown, "table", Path(place), content=str(flagged.run.sha256).encode())
     place = write(flagged, **given, **({"force": force} if "force" in takes else {}))
     if ledger and out:
         _hand_out(ledger, shown, "export", out)
@@ -411,7 +416,7 @@ def report(
     from screening.page.comparison import render_comparison
     from screening.page.page import render_validation
     from screening.storage.publishing import write_whole
-    from screening.storage.serialization import as_stored, read_document
+    from screening.storage.serialization import read_document
 
     draws = {
         "run": render_run, "comparison": render_comparison, "validation": render_validation,
@@ -433,8 +438,7 @@ def report(
         if target.resolve() == (directory / "report.html").resolve():
             raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
         document, risk, keyed = _copy(directory, document, de_identify)
-    with as_stored(directory / f"{kind}.json"):
-        page = draws[kind](document, templates).encode()
+    page = draws[kind](document, templates).encode()
     told: dict[str, object] = {"report": str(target)}
     # Of a type that drawing has checked; a comparison has none.
     reasons = cast(list[dict[str, object]], document.get("attention", []))
@@ -454,10 +458,8 @@ def _copy(
     from screening.deidentify import deidentified, site_key
     from screening.documents.shape import plain
     from screening.documents.stored import run_in
-    from screening.storage.serialization import as_stored
 
     key = site_key(keyfile)
-    with as_stored(directory / "run.json"):
-        copy = deidentified(run_in(document), key)
+    copy = deidentified(run_in(document), key)
     told = {name: value for name, value in vars(copy).items() if name != "run"}
     return plain(copy.run), told, key.fingerprint

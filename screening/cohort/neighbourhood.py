@@ -184,25 +184,21 @@ class _Neighbours(Part):
         grid.
         """
         asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
-        own = [name for name in wanted if name in self.part.header]
-        needed = list(dict.fromkeys([*own, *((self.group, *self.axes, *asked) if asked else ())]))
         if not asked:
             yield from self.part.batches(wanted, batch_rows)
             return
+        own = [name for name in wanted if name in self.part.header]
+        needed = list(dict.fromkeys([*own, self.group, *self.axes, *asked]))
         for cells in self._patients(needed, batch_rows):
-            cells |= self._around(cells, asked)
+            places = np.column_stack([self._floats(cells, axis) for axis in self.axes])
+            grid = cells_of(places, f"{self.name}: ")
+            for channel in asked:
+                features = around(self._floats(cells, channel), *grid, self.size)
+                cells |= {
+                    name: pa.array(values, from_pandas=True)
+                    for name, values in zip(derived(channel), features, strict=True)
+                }
             yield pa.record_batch([cells[name] for name in wanted], wanted)
-
-    def _around(self, cells: Mapping[str, pa.Array], channels: Sequence[str]) -> dict[str, pa.Array]:
-        places = np.column_stack([self._floats(cells, axis) for axis in self.axes])
-        found = cells_of(places, f"{self.name}: ")
-        return {
-            name: pa.array(values, from_pandas=True)
-            for channel in channels
-            for name, values in zip(
-                derived(channel), around(self._floats(cells, channel), *found, self.size), strict=True
-            )
-        }
 
     def _floats(self, cells: Mapping[str, pa.Array], column: str) -> np.ndarray:
         typed = plain(cells[column])

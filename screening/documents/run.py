@@ -173,10 +173,11 @@ class Delivery:
 
 @document
 class Since:
-    """What became of the list since the last night that was in force."""
+    """Who was flagged on the last night in force and is not now; `left` has those without a row tonight."""
 
     night: str
     gone: Sequence[str]
+    left: Sequence[str] = rare(())
 
 
 @document

@@ -63,7 +63,8 @@ def gaussian_tau(first_pass: FirstPass, n: str, width: float) -> float:
     """tau = width sigma / sqrt(n), n the number of features or of training rows."""
     kernel = first_pass.kernel
     assert isinstance(kernel, Gaussian)  # as the factors that ask say by their `kernels`
-    count = first_pass.n_features if n == "features" else len(first_pass.x)
+    n_rows, n_features = first_pass.x.shape
+    count = n_features if n == "features" else n_rows
     return float(width * kernel.sigma / np.sqrt(count))
 
 

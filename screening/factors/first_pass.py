@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from screening.kernels import Scale, input_distances, pairwise, rescaled_distances
+from screening.kernels import Scale, pairwise, rescaled_distances
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import KernelBlock, Key, expansion_at
 from screening.kernels.kernel_cache import KernelCache
@@ -157,10 +157,6 @@ class KernelMachineState:
         return self.block.kernel
 
     @property
-    def n_features(self) -> int:
-        return self.rows.shape[1]
-
-    @property
     def largest_distance(self) -> float:
         """Largest Euclidean distance between training rows; only in training."""
         assert self.cache is not None
@@ -241,10 +237,6 @@ class FirstPass:
         return float(np.abs(self.decision[self.labels != 0]).max())
 
     @property
-    def n_features(self) -> int:
-        return self.state.n_features
-
-    @property
     def kernel(self) -> Kernel:
         """The base kernel, gamma a number."""
         return self.state.kernel
@@ -297,10 +289,6 @@ class FirstPass:
         own = np.square(c_x) * self.kernel.diagonal(x)
         there = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
         return np.maximum(own + there - 2.0 * across, 0.0)
-
-    def input_distances(self, norm: int = 2) -> np.ndarray:
-        """Input-space distances of x to the support vectors (squared for norm 2), (n, n_sv)."""
-        return input_distances(self.x, self.support_vectors, norm)
 
     def log_bump_sum(self, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
         """log sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,).

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom, hypergeom
+from scipy.stats import hypergeom
 
 Counts = Sequence[float] | np.ndarray
 
@@ -67,11 +67,6 @@ def more_often(events: float, rows: float, past_events: float, past_rows: float)
         return 1.0
     drawn, before = _in_units(events, rows), _in_units(past_events, past_rows)
     return float(hypergeom.sf(drawn[0] - 1, drawn[1] + before[1], drawn[0] + before[0], drawn[1]))
-
-
-def so_many(events: int, rows: int, rate: float) -> float:
-    """Chance of so many events or more, each row having one at `rate` (binomial tail)."""
-    return float(binom.sf(events - 1, rows, rate))
 
 
 def other_shares(counts: Counts, past: Counts) -> float:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 
 from screening.documents.model import NumberProfile
 from screening.gates.conversions import Conversion
-from screening.gates.tests import so_many
 
 # More values than these change no verdict; they are every k-th of a night's sample.
 WEIGHED = 128
@@ -144,7 +144,7 @@ def unit_shift(
                 whole.append(shift)
         hits = int(of_rows.share * units)
         often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
-        if often and so_many(hits, int(units), 1 / ROW_RATIO) <= chance:
+        if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
             part.append(of_rows)
     if whole:
         return max(whole, key=lambda shift: shift.ratio)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from screening.kernels import pairwise
-from screening.kernels.pairwise import Precision, input_distances
+from screening.kernels.pairwise import Precision
 
 # A Gram of more rows than this is float32: half the memory, its rounding (1e-7) far below any tolerance.
 EXACT_ROWS = 2000
@@ -67,14 +67,6 @@ class Kernel:
         if isinstance(self.gamma, str):
             raise ValueError(f"gamma={self.gamma!r} is not a number yet: call resolved(x) first")
         return float(self.gamma)
-
-    def distances(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """The distances the kernel is a function of, shape (n, m)."""
-        return input_distances(x, z, self.norm)
-
-    def of(self, distances: np.ndarray) -> np.ndarray:
-        """K from ``distances``, same shape."""
-        return np.exp(-self.number * distances)
 
     def __call__(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """K(x, z), shape (n, m); float32 for the Gram of more than EXACT_ROWS rows with themselves."""

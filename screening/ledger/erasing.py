@@ -14,7 +14,7 @@ import json
 import re
 import secrets
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, groupby
@@ -76,12 +76,27 @@ class Whom:
 _lot = cache(kept_lot)
 
 
-def erase(ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False) -> dict[str, int]:
+def left_over(connection: sa.Connection) -> dict[str, int]:
+    """Keys of runs of which earlier erasures could not reach everything, and the last entry that says so."""
+    entries = trail.facts_of(connection, Forgotten.KIND, Purged.KIND)
+    return {key: facts["entry"] for facts in entries for key in facts.get("left", ())}
+
+
+def erase(
+    ledger: Ledger,
+    action: str,
+    reason: str,
+    whom: Whom,
+    *,
+    dry_run: bool = False,
+    left: Collection[str] = (),
+) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
     `action`: one of "forget", "purge".
     `reason`: why; no patient in it.
     `dry_run`: only say what would go.
+    `left`: keys of runs that name them in places that could not be reached; the trail keeps these.
     Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and `mentions`:
     texts on others in which the id stood as a word.
     """
@@ -98,8 +113,8 @@ def erase(ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool
         for entry, place, part, names in _changes(connection, whom, counts):
             places = _replace(connection, entry, place, part, names)
             erased.append((entry, place, places, digest_of_stand_ins(names, places)))
-        if erased:
-            facts = (Forgotten if action == "forget" else Purged)(erased=erased)
+        if erased or not left_over(connection).keys() >= set(left):
+            facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
             for some in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():

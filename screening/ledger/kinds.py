@@ -261,7 +261,8 @@ class HandedOut(Facts, kind="artefact"):
     night: str | None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        patient, *places = parts
+        patient, *others = parts
+        places = [part for part in others if part.what == "place"]
         shared = plain(self) | {"entry": entry.number, "patient": next(iter(patient.names), None)}
         rows = [shared | {"part": number, "place": part.text} for number, part in enumerate(places, start=2)]
         yield ARTEFACTS, [row | part.facts for row, part in zip(rows, places, strict=True)]
@@ -269,9 +270,13 @@ class HandedOut(Facts, kind="artefact"):
 
 @document
 class Erasing(Facts):
-    """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now."""
+    """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now.
+
+    `left`: keys of runs that named one of those erased, and of which something could not be reached.
+    """
 
     erased: Sequence[tuple[int, int, Sequence[int], str]]
+    left: Sequence[str] = rare(())
 
 
 @document

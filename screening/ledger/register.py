@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
-from screening.ledger.kinds import HandedOut, append
-from screening.ledger.trail import Part, text_part
+from screening.ledger.kinds import STAND_IN, HandedOut, append
+from screening.ledger.trail import Part, reason_of, text_part
 
 
 @dataclass(frozen=True)
 class Artefact:
     """A file or directory with patients' names."""
 
-    what: str  # One of "model", "run", "page", "case", "export", "copy".
+    what: str  # One of "model", "run", "page", "case", "export", "table" (of a database), "copy".
     place: Path
     sha256: str | None  # None: it is gone.
     key: str | None = None  # Of the run it shows.
@@ -65,7 +65,7 @@ def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
         enter(connection, ledger.clock(), *artefacts)
 
 
-def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact) -> None:
+def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: Part | None = None) -> None:
     """As `hand_out`, of one run or of models, in a transaction; what stands there is not entered again."""
     known = _last(connection, ARTEFACTS.c.place.in_([str(one.place) for one in artefacts]))
     new = [one for one in artefacts if _differs(known.get(one.place), one)]
@@ -82,7 +82,8 @@ def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact) -> Non
         for one in new
     ]
     patients = sorted({one.patient for one in new if one.patient is not None})
-    append(connection, recorded, facts, Part("patient", names=patients), *places)
+    reasons = [] if why is None else [why]
+    append(connection, recorded, facts, Part("patient", names=patients), *places, *reasons)
 
 
 def _differs(known: Artefact | None, one: Artefact) -> bool:
@@ -121,7 +122,32 @@ def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> dict[Pat
     return dict(reversed(last.items()))
 
 
-def runs_naming(connection: sa.Connection, patient: str) -> set[str]:
-    """Keys of the runs whose cases a patient is among."""
+def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
+    """Keys of the runs whose cases a patient is among; where none is given, anybody who was not erased."""
+    named = CASES.c.case_id.not_like(f"{STAND_IN}%") if patient is None else CASES.c.case_id == patient
     joined = sa.select(RUNS.c.key).join(CASES, CASES.c.entry == RUNS.c.entry)
-    return set(connection.scalars(joined.where(CASES.c.case_id == patient)))
+    return set(connection.scalars(joined.where(named).distinct()))
+
+
+def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
+    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is.
+
+    Raises UsageError: no reason is given, or the register has nothing there.
+    """
+    why = reason_of(reason)
+    with ledger.writing() as connection:
+        there = [
+            (one, root)
+            for one in standing(connection)
+            for root in {place, place.absolute()}
+            if one.place.is_relative_to(root)
+        ]
+        if not there:
+            raise UsageError(
+                f"the register has nothing at or below {place}; `screen status --artefacts` lists it"
+            )
+        for one, root in there:
+            gone = replace(one, sha256=None)
+            here = [] if to is None else [replace(one, place=to / one.place.relative_to(root))]
+            enter(connection, ledger.clock(), gone, *here, why=why)
+    return len(there)

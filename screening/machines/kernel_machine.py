@@ -208,12 +208,7 @@ class KernelMachine(Estimator):
 
     def scaled_to(self, x: np.ndarray) -> Self:
         """The same machine with the gamma, a number, that these rows give: fits on parts of them agree."""
-        return self.with_kernel(self._kernel.resolved(x))
-
-    def with_kernel(self, kernel: Kernel) -> Self:
-        """The same machine with this kernel, which has its own gamma."""
-        self.kernel, self.gamma = kernel, "scale"
-        return self
+        return self.set_params(kernel=self._kernel.resolved(x), gamma="scale")
 
     def factor_at(self, X: ArrayLike) -> np.ndarray:
         """c of the last pass at the rows of X, (n_rows, 1), or (n_rows, n_outputs) where each has its own."""

@@ -147,8 +147,10 @@ class TwoClassSVM(KernelClassifier):
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
-            rest = clone(self).with_kernel(kernel)
-            rest.set_params(remedies=others, passes=n_passes, stop="fixed", class_weight=whole.class_weight)
+            rest = clone(self).set_params(
+                kernel=kernel, gamma="scale", remedies=others, passes=n_passes, stop="fixed",
+                class_weight=whole.class_weight,
+            )  # fmt: skip
             threshold = remedy.threshold(rest, whole, memory)
             machines = [passes.moved(threshold) for passes in machines]
         if resampled:  # rows that were made have the numbers of no training rows

@@ -90,14 +90,6 @@ class Plan:
         return replace(self, tasks=tasks)
 
 
-@dataclass(frozen=True)
-class NightOfSite:
-    """What it came to, and where its page lies."""
-
-    document: OverviewDocument
-    page: Path
-
-
 def run_night(
     network: Network,
     night: str,
@@ -107,8 +99,8 @@ def run_night(
     strict: bool = False,
     told: Told = lambda _: None,
     cluster: str | None = None,
-) -> NightOfSite:
-    """Score what is still to be scored of every series, and write the overview.
+) -> tuple[OverviewDocument, Path]:
+    """Score what is still to be scored of every series, and write the overview; return it and its page.
 
     `night`: YYYY-MM-DD.
     `only`: series to work on; the others stand on the overview as they are. All where there are none.
@@ -140,7 +132,7 @@ def run_night(
         }
         document = _document(network, night, lines, list(done.values()), strict)
         page = network.pages.show(render_overview(document).encode(), night)
-    return NightOfSite(document, page)
+    return document, page
 
 
 def _patiently(attempt: Callable[[], Done], minutes: float) -> Done:

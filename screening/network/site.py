@@ -181,12 +181,23 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
         if site.publish is None and (site.mode or site.group):
             faults.append("site.mode and site.group are those of copies for readers; give site.publish too")
     faults += _same_place(known)
-    if faults or site is None:
-        head = f"{path.name} is wrong in {len(faults)} place{'s' * (len(faults) != 1)}:"
-        raise UsageError("\n  ".join([head, *faults]))
+    _refuse(path, faults)
+    assert site is not None, "else there are faults"
     folder = path.resolve().parent
     place = str(chosen) if "://" in str(chosen) else str(folder / str(chosen))
-    return Network(site, known, folder, place, shown)
+    network = Network(site, known, folder, place, shown)
+    for name, plan in known.items():
+        table = os.path.normpath(folder / filled(plan.cohort, name, "{date}"))
+        if f"{os.path.normpath(network.out(name, '{date}'))}/".startswith(f"{table}/"):
+            faults.append(f"series.{name}.out: lies in the series' table, so a night would be read as one")
+    _refuse(path, faults)
+    return network
+
+
+def _refuse(path: Path, faults: list[str]) -> None:
+    if faults:
+        head = f"{path.name} is wrong in {len(faults)} place{'s' * (len(faults) != 1)}:"
+        raise UsageError("\n  ".join([head, *faults]))
 
 
 def _name(text: str, faults: list[str]) -> str:

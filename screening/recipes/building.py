@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from screening.errors import RecipeError
-from screening.factors.base import Factor
 from screening.machines.base import Estimator
 from screening.machines.ensembles import BlendedClassifier
 from screening.recipes.loading import load_recipe, members_for, refuse_overrides
 from screening.recipes.parts import Parts
-from screening.recipes.recipe import Recipe, check_number
-from screening.spelling import did_you_mean
+from screening.recipes.recipe import Recipe
 
 
 def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
@@ -51,36 +48,12 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
         return BlendedClassifier(tuple(build(member) for member in members_for(recipe, "binary")))
-    return Builder(recipe).estimator(overrides)
+    return Parts(recipe).estimator(overrides)
 
 
 def may_span(recipe: Recipe) -> bool:
     """Whether a recipe's machine can be solved in the span of some rows (`machines.nystroem`)."""
     return recipe.machine == "two_class" and not recipe.factor and build(recipe).by_rows
-
-
-class Builder:
-    """``build`` for many overrides of one recipe, no blend: its parts are looked up once."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._parts = Parts(recipe)
-        self._varied = self._parts.varied_names
-
-    def estimator(self, overrides: Mapping[str, object]) -> Estimator:
-        """What ``build`` makes of the recipe."""
-        return _made(self._parts, self._parts.estimator, overrides)
-
-    def factor(self, overrides: Mapping[str, object]) -> Factor:
-        """The factor of that."""
-        return _made(self._parts, self._parts.factor, overrides)
-
-    def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
-        """Numbers of the settings, together those that differ in values tried on one first pass alone."""
-        families: dict[str, list[int]] = {}
-        for at, setting in enumerate(settings):
-            rest = {name: value for name, value in setting.items() if name not in self._varied}
-            families.setdefault(repr(sorted(rest.items())), []).append(at)
-        return [*families.values()]
 
 
 def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
@@ -99,23 +72,6 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
         ((part, own), *_) = parts.owners(name)
         grid[own if part == "machine" else f"{part.removeprefix('remedy.')}__{own}"] = values
     return grid
-
-
-def _made(parts: Parts, make: Callable[[dict[str, object]], Any], overrides: Mapping[str, object]) -> Any:
-    recipe = parts.recipe
-    known = recipe.names
-    unknown = [name for name in overrides if name not in known]
-    if unknown:
-        raise RecipeError(
-            f"recipe {recipe.name} has no parameter {', '.join(map(repr, unknown))}; "
-            f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
-        )
-    try:
-        for name, value in overrides.items():
-            check_number(name, value)
-        return make(recipe.resolved(**overrides))
-    except (TypeError, ValueError) as error:
-        raise RecipeError(f"recipe {recipe.name}: {error}") from None
 
 
 def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dict[str, object]]:
@@ -155,7 +111,7 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
 def _works(parts: Parts, setting: dict[str, object]) -> bool:
     """Whether the parts of this setting go together."""
     try:
-        _made(parts, parts.estimator, setting)
+        parts.estimator(setting)
     except RecipeError:
         return False
     return True

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property
+from typing import Any
 
 from screening.documents.tables import made
-from screening.factors import Factor, why_not
+from screening.errors import RecipeError
+from screening.factors import Factor
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.machines.base import Estimator
-from screening.machines.kernel_machine import STOPS, KernelMachine
-from screening.machines.schemes import SCHEMES
-from screening.recipes.recipe import COMPONENTS, Recipe
+from screening.machines.kernel_machine import KernelMachine
+from screening.recipes.recipe import COMPONENTS, Recipe, check_number
+from screening.spelling import did_you_mean
 
 Values = dict[str, dict[str, object]]
 # A name that several parts may have, and all of them take.
@@ -59,8 +62,8 @@ class Parts:
         names = self.recipe.parameters
         return {name for name in names if [part for part, _ in self.owners(name)] == ["factor"]}
 
-    @property
-    def varied_names(self) -> set[str]:
+    @cached_property
+    def _varied_names(self) -> set[str]:
         """Those of them of which the factor can have several values tried on one first pass."""
         varies: frozenset[str] = getattr(self.types.get("factor"), "varies", frozenset())
         return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
@@ -98,26 +101,13 @@ class Parts:
             raise ValueError(f"machine {recipe.machine} takes no baseline")
         if recipe.scheme is not None and recipe.machine != "multi_class":
             raise ValueError(f"machine {recipe.machine} takes no scheme; multi_class does")
-        if recipe.scheme is not None and recipe.scheme not in SCHEMES:
-            raise ValueError(f"scheme {recipe.scheme!r} is not one of {', '.join(SCHEMES)}")
-        scheme = (recipe.scheme or "one_vs_rest") if recipe.machine == "multi_class" else None
-        ratio = recipe.parameters.get("cost_ratio", 1.0)
-        if scheme not in (None, "one_vs_rest") and ratio not in (1.0, "balanced"):
-            raise ValueError(f"cost_ratio {ratio!r} needs scheme one_vs_rest, not {scheme}")
         if recipe.remedy and recipe.machine != "two_class":
             names = ", ".join(recipe.remedy)
             raise ValueError(f"remedy {names} needs the machine two_class, not {recipe.machine}")
         for name in ("passes", "stop"):
             if recipe.parameters.get(name) is not None and not recipe.factor:
                 raise ValueError(f"{name} needs a [factor]")
-        if recipe.parameters.get("stop", "fixed") not in STOPS:
-            raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {recipe.parameters['stop']!r}")
-        values = self._values(recipe.parameters)
-        factor = self._factor(values)
-        if factor is not None:
-            reason = why_not(factor, recipe.machine, scheme, self._kernel(values).name)
-            if reason:
-                raise ValueError(reason)
+        self._estimator(recipe.resolved())
 
     def _values(self, parameters: Mapping[str, object]) -> Values:
         values = {part: dict(fixed) for part, fixed in self.fixed.items()}
@@ -142,8 +132,7 @@ class Parts:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
         return made(Gaussian.from_sigma, {"sigma": sigma})
 
-    def estimator(self, parameters: dict[str, object]) -> Estimator:
-        """The machine with its parts, parameters checked (ValueError)."""
+    def _estimator(self, parameters: Mapping[str, object]) -> Estimator:
         values, kind = self._values(parameters), self.recipe.estimator
         assert kind is not None  # as `check` saw
         given = values["machine"]
@@ -151,17 +140,41 @@ class Parts:
             given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
             given |= {"kernel": self._kernel(values), "factor": self._factor(values)}
             if self.recipe.machine == "two_class":
-                given["remedies"] = tuple(
-                    remedy(**values[part])
-                    for part, remedy in self.types.items()
-                    if part.startswith("remedy.")
-                )
+                remedies = {part: remedy for part, remedy in self.types.items() if part[:7] == "remedy."}
+                given["remedies"] = tuple(remedy(**values[part]) for part, remedy in remedies.items())
             if self.recipe.scheme is not None:
                 given["scheme"] = self.recipe.scheme
         estimator = kind(**given)
         estimator.check_parameters()
         return estimator
 
-    def factor(self, parameters: dict[str, object]) -> Factor | None:
-        """The factor by itself, its parameters checked (ValueError)."""
-        return self._factor(self._values(parameters))
+    def estimator(self, overrides: Mapping[str, object]) -> Estimator:
+        """The machine with its parts; RecipeError where an override is unknown or out of range."""
+        return self._made(self._estimator, overrides)
+
+    def factor(self, overrides: Mapping[str, object]) -> Factor:
+        """The factor of that."""
+        return self._made(lambda parameters: self._factor(self._values(parameters)), overrides)
+
+    def _made(self, make: Callable[[dict[str, object]], Any], overrides: Mapping[str, object]) -> Any:
+        recipe, known = self.recipe, self.recipe.names
+        unknown = [name for name in overrides if name not in known]
+        if unknown:
+            raise RecipeError(
+                f"recipe {recipe.name} has no parameter {', '.join(map(repr, unknown))}; "
+                f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
+            )
+        try:
+            for name, value in overrides.items():
+                check_number(name, value)
+            return make(recipe.resolved(**overrides))
+        except (TypeError, ValueError) as error:
+            raise RecipeError(f"recipe {recipe.name}: {error}") from None
+
+    def families(self, settings: Sequence[Mapping[str, object]]) -> list[list[int]]:
+        """Numbers of the settings, together those that differ in values tried on one first pass alone."""
+        families: dict[str, list[int]] = {}
+        for at, setting in enumerate(settings):
+            rest = {name: value for name, value in setting.items() if name not in self._varied_names}
+            families.setdefault(repr(sorted(rest.items())), []).append(at)
+        return [*families.values()]

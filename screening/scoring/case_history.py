@@ -14,7 +14,7 @@ from screening.documents.reason import Reason
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.documents.series import shown_series
 from screening.documents.shape import plain
-from screening.ledger.nights import Known, NightCases, Recorded, series_by
+from screening.ledger.nights import NightCases, Recorded, series_by
 from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
@@ -117,18 +117,21 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
     marked = set(found.drawn)
     counted: dict[str, Any] = found.counts | {"drawn": len(found.drawn)}
 
-    def known(case: Case) -> Case:
-        name = str(case.id if run.groups is None else case.group)
-        return _with_history(case, found.cases.get(name), name in marked)
-
-    def known_group(group: GroupFacts) -> GroupFacts:
-        return _with_history(group, found.cases.get(group.group), group.group in marked)
+    def known(one: Named) -> Named:
+        name = str(one.id if run.groups is None and isinstance(one, Case) else one.group)
+        if name not in found.cases:
+            return one
+        fact = found.cases[name]
+        night, word = fact.verdict or (None, None)
+        last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
+        state = cast(State, fact.state)
+        return replace(one, state=state, nights=fact.nights, last_verdict=last, drawn=name in marked)
 
     return replace(
         run,
         counts=replace(run.counts, **counted),
         cases=[known(case) for case in run.cases],
-        groups=None if run.groups is None else [known_group(group) for group in run.groups],
+        groups=None if run.groups is None else [known(group) for group in run.groups],
         attention=found.attention,
         since=found.since,
         ledger=LedgerFacts(
@@ -141,15 +144,6 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
             chain=found.chain,
         ),
     )
-
-
-def _with_history(one: Named, fact: Known | None, drawn: bool) -> Named:
-    """The case or group with what the ledger knows of it."""
-    if fact is None:
-        return one
-    night, word = fact.verdict or (None, None)
-    last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
-    return replace(one, state=cast(State, fact.state), nights=fact.nights, last_verdict=last, drawn=drawn)
 
 
 def waiting(run: RunDocument) -> list[float]:

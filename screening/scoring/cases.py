@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort, joined
 from screening.documents.case import Case, Contribution
-from screening.documents.model import FeatureFacts
-from screening.scoring.reference_distribution import Past, rarity_range
+from screening.scoring.reference_distribution import among_past, rarity_range
 from screening.scoring.rows import DISPLAY, RowColumns
 from screening.sources.columns import absent
 from screening.storage.model import CHANCES, Model, Scored
@@ -72,16 +71,6 @@ SHOWN = 5
 BLOCK = 2048
 
 
-@dataclass(frozen=True)
-class Reasons:
-    """What makes a row's score, with what a reader needs to judge it."""
-
-    contributions: Sequence[Contribution]  # The largest change first.
-    explained: float | None  # Their share in the changes of all values.
-    missing: Sequence[str]  # Features without a value in this row.
-    votes: Mapping[str, bool] | None  # Of a blend, which members would flag the row alone.
-
-
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     """How much each feature's value raises the score over the training median in its place.
 
@@ -125,59 +114,44 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
 
 
 def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = SHOWN) -> list[Case]:
-    """Rows as cases with their reasons; `most` as in `contributions`."""
-    cases = cases_of(model, RowColumns(model).table(cohort, scored))
-    reasons = contributions(model, cohort, scored.column, most)
-    return [replace(case, **vars(why)) for case, why in zip(cases, reasons, strict=True)]
-
-
-def contributions(
-    model: Model, cohort: Cohort, columns: np.ndarray, most: int | None = SHOWN
-) -> list[Reasons]:
-    """For every row the features that change its score most, with what a reader needs to judge them.
+    """Rows as cases with the features that change their score most, the largest change first.
 
     `most`: at most so many a row; None: all that change the score.
     """
-    names = list(cohort.contract.features)
-    past = Past(model.facts.training.profile)
-    facts = {feature.name: feature for feature in model.facts.training.features}
-    change = changes(model, cohort, columns)
-    voted = votes(model, cohort, columns)
-    explained = []
-    shown = [cohort.measured[name] for name in names]
-    missing = np.column_stack([absent(values) for values in shown])
-    for i, values in enumerate(zip(*(values.tolist() for values in shown), strict=True)):
-        largest = [j for j in np.argsort(-np.abs(change[i]), kind="stable")[:most] if change[i, j] != 0]
-        explained.append(
-            Reasons(
-                contributions=[
-                    _contribution(cohort, facts[names[j]], values[j], change[i, j], past) for j in largest
-                ],
-                explained=_share(np.abs(change[i]), largest),
-                missing=[names[j] for j in np.flatnonzero(missing[i])],
-                votes=None if voted is None else voted[i],
+    contract, training = cohort.contract, model.facts.training
+    names, past = list(contract.features), training.profile.features if training.profile else {}
+    facts = {feature.name: feature for feature in training.features}
+    change, voted = changes(model, cohort, scored.column), votes(model, cohort, scored.column)
+    values = [cohort.measured[name].tolist() for name in names]
+    missing = np.column_stack([absent(cohort.measured[name]) for name in names])
+
+    def contribution(row: int, j: int) -> Contribution:
+        fact, value = facts[names[j]], values[j][row]
+        lower, alike = among_past(past.get(names[j]), value)
+        return Contribution(
+            feature=fact.name,
+            value=contract.features[fact.name].shown(value),
+            unit=fact.unit,
+            direction="raises" if change[row, j] > 0 else "lowers",
+            change=float(change[row, j]),
+            reference=fact.reference,
+            seen=fact.seen,
+            lower=lower,
+            alike=alike,
+        )
+
+    cases = []
+    for row, case in enumerate(cases_of(model, RowColumns(model).table(cohort, scored))):
+        sizes = np.abs(change[row])
+        largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
+        share = float(sizes[largest].sum()) / float(sizes.sum()) if largest else None
+        cases.append(
+            replace(
+                case,
+                contributions=[contribution(row, j) for j in largest],
+                explained=share,
+                missing=[names[j] for j in np.flatnonzero(missing[row])],
+                votes=None if voted is None else voted[row],
             )
         )
-    return explained
-
-
-def _contribution(
-    cohort: Cohort, facts: FeatureFacts, value: float | str | None, change: float, past: Past
-) -> Contribution:
-    among = past.of(facts.name, value)
-    return Contribution(
-        feature=facts.name,
-        value=cohort.contract.features[facts.name].shown(value),
-        unit=facts.unit,
-        direction="raises" if change > 0 else "lowers",
-        change=float(change),
-        reference=facts.reference,
-        seen=facts.seen,
-        lower=among["lower"],
-        alike=among["alike"],
-    )
-
-
-def _share(sizes: np.ndarray, chosen: list[int]) -> float | None:
-    whole = float(sizes.sum())
-    return float(sizes[chosen].sum()) / whole if whole > 0 else None
+    return cases

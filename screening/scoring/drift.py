@@ -60,7 +60,7 @@ class Drift:
         if not self.grouped:
             self.rows.append((who, scores))
             return
-        rank = scores if self.imaged else _drawn(batch.id[mine], self.model)
+        rank = scores if self.imaged else keyed_lots(batch.id[mine], self.model.digest).astype(float)
         for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
             self.of_group[name] = max(self.of_group.get(name, entry), entry)
 
@@ -82,7 +82,9 @@ class Drift:
         cell = cells_of(scores, self.edges)
         counted = np.bincount(cell, minlength=len(self.known))
         told = ScoreCounts(
-            unit="group" if self.grouped else "row", known=_whole(self.known), counted=_whole(counted)
+            unit="group" if self.grouped else "row",
+            known=tuple(self.known.tolist()),
+            counted=tuple(counted.tolist()),
         )
         found = shift(self.known, counted)
         if found is not None:
@@ -91,21 +93,12 @@ class Drift:
             return told
         # The lowest hashes are a random sample, and the same patients on every night.
         kept = np.argsort(who, kind="stable")[:REMEMBERED]
-        return replace(told, who=_whole(who[kept]), cell=_whole(cell[kept]))
+        return replace(told, who=tuple(who[kept].tolist()), cell=tuple(cell[kept].tolist()))
 
 
 def _among(who: np.ndarray, n_rows: int) -> np.ndarray:
     """Which units are scored again where the night has so many rows, as a mask."""
     return who < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
-
-
-def _whole(values: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
-
-
-def _drawn(ids: np.ndarray, model: Model) -> np.ndarray:
-    """By which one row of a group is drawn: the highest lot, shape (n_rows,)."""
-    return keyed_lots(ids, model.digest).astype(float)
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +118,8 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
-        rank = scores if model.contract.coordinates else _drawn(table["id"], model)
+        # Of a group's rows the one with the highest lot.
+        rank = scores if model.contract.coordinates else keyed_lots(table["id"], model.digest).astype(float)
         _, group = coded(table["group"])
         order = np.lexsort((rank, group))
         scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]

@@ -30,7 +30,7 @@ from screening.documents.stored import run_in
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
-from screening.ledger.erasing import Whom, erase
+from screening.ledger.erasing import Whom, erase, left_over
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import Artefact, hand_out, runs_naming, standing
 from screening.page import render_model, render_run
@@ -82,16 +82,20 @@ class Erasure:
         `left`, with why.
         """
         name, listed = self.whom.name, self._listed()
-        keys: set[str | None] = {one.key for one in listed}
-        if name is not None:
-            with self.ledger.reading() as connection:
-                keys = {*runs_naming(connection, name)}
+        with self.ledger.reading() as connection:
+            keys, earlier = runs_naming(connection, name), left_over(connection)
+        # What shows such a run, or was there when an earlier erasure could not reach all that one showed.
+        meant = {
+            one.place
+            for one in listed
+            if one.key is not None and (one.key in keys or one.entry < earlier.get(one.key, 0))
+        }
         for root in (self.models, self.runs):
             if root is not None:
                 self._sweep(root.resolve())
         # Before the runs that say whose files these are.
         for one in listed:
-            if one.what in HANDED_OUT and one.state == "as written" and self._names(one, keys):
+            if one.what in HANDED_OUT and one.state == "as written" and self._names(one, meant):
                 with self._noting(one.place):
                     self._remove(one)
         steps: list[tuple[str, Path | None, Callable[[Path], None]]] = []
@@ -107,9 +111,8 @@ class Erasure:
             for folder in folders:
                 with self._noting(folder):
                     step(folder)
-        if not self.dry_run:
-            self.left.extend(self._left(keys))
-        erased = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run)
+        pending = set[str]() if self.dry_run else self._leave(meant)
+        erased = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run, left=pending)
         return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
     @contextmanager
@@ -125,11 +128,12 @@ class Erasure:
         with self.ledger.reading() as connection:
             return [one for one in standing(connection) if self.whom.of_night(one.night, one.series)]
 
-    def _names(self, one: Artefact, keys: Collection[str | None]) -> bool:
+    def _names(self, one: Artefact, meant: Collection[Path]) -> bool:
         """Whether a file that shows a run, or a case of it, names one of those meant."""
         if one.what == "case" and self.whom.name is not None:
             return one.patient == self.whom.name or self._reads(one.place)
-        return one.key in keys or (one.what == "page" and self._reads(one.place))
+        reads = one.what == "page" and self.whom.name is not None and self._reads(one.place)
+        return reads or one.place in meant
 
     def _reads(self, page: Path) -> bool:
         """Whether the patient's id stands in a page."""
@@ -145,20 +149,40 @@ class Erasure:
                 one.place.unlink()
             hand_out(self.ledger, replace(one, sha256=None))
 
-    def _left(self, keys: Collection[str | None]) -> Iterator[str]:
-        """What the register lists, and what lies among the pages, that this could not erase."""
+    def _leave(self, meant: Collection[Path]) -> set[str]:
+        """Say what the register lists, and what lies among the pages, that this could not erase.
+
+        Returns the keys of its runs.
+        """
+        keys = set()
         for one in self._listed():
             state = one.state
-            if state == "missing":
-                hand_out(self.ledger, replace(one, sha256=None))
-            elif state == "unreachable" and (one.key in keys or one.key is None):
-                yield f"{one.place}: it cannot be reached; run this again once it can"
-            elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, keys):
-                yield f"{one.place}: it is not as it was written, so it was left; remove it"
+            if one.what == "table" and one.place in meant:
+                why = "a table of a database is not reached from here; export it again with --force"
+            elif state == "unreachable" and (one.what in ("run", "model") or one.place in meant):
+                why = "it cannot be reached; run this again once it can"
+            elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, meant):
+                why = "it is not as it was written, so it was left; remove it"
+            elif state == "as written" and one.what == "page" and self._is_orphan(one.place, meant):
+                why = "its run directory is not there to draw it again from; remove it"
+            else:
+                if state == "missing":
+                    hand_out(self.ledger, replace(one, sha256=None))
+                continue
+            moved = "" if "remove" in why else ", or say where it is, or that it is gone: screen ledger moved"
+            self.left.append(f"{one.place}: {why}{moved}")
+            keys |= {one.key} if one.key is not None else set()
         if self.pages is not None and self.whom.name is not None:
             for path in sorted(self.pages.rglob("*.html")):
                 if self._reads(path):
-                    yield f"{path}: no run directory is the origin of this page; remove it"
+                    self.left.append(f"{path}: no run directory is the origin of this page; remove it")
+        return keys
+
+    def _is_orphan(self, page: Path, meant: Collection[Path]) -> bool:
+        """Whether a page still names one of those meant."""
+        if self.whom.name is not None:
+            return self._reads(page)
+        return page in meant and str(page) not in self.places["pages"]
 
     def _sweep(self, target: Path) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
@@ -312,8 +336,12 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
             fewer[part] = [each for each in listed if not goes(*(each.get(key) for key in NAMES))]
     fewer["sample"] = [each for each in document["sample"] if not goes(each)]
     if document.get("since"):
-        left = [each for each in document["since"]["gone"] if not goes(each)]
-        fewer["since"] = document["since"] | {"gone": left}
+        names = {
+            key: [each for each in listed if not goes(each)]
+            for key, listed in document["since"].items()
+            if key != "night"
+        }
+        fewer["since"] = document["since"] | names
     if document.get("voxels"):
         shown = [each for each in document["voxels"]["patients"] if not goes(each["group"])]
         fewer["voxels"] = document["voxels"] | {"patients": shown}

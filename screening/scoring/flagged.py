@@ -19,10 +19,10 @@ from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.scoring.rows import DISPLAY, HISTORY, Rows
 from screening.storage.model import CHANCES
-from screening.storage.serialization import as_stored, read_document
+from screening.storage.serialization import read_document
 
 # Rows in memory at a time: for more of them the table is gone through again.
-PIECE_ROWS = 400_000
+PIECE_ROWS = 300_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -114,8 +114,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     """
     folder = Path(directory)
     stored = read_document(folder, "run")
-    with as_stored(folder / "run.json"):
-        run = read(RunDocument, stored, "run.json")
+    run = read(RunDocument, stored, "run.json")
     if not run.outputs:
         raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
     for name, digest in run.outputs.items():
@@ -126,8 +125,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
             )
     if "flagged.csv" not in run.outputs:
         raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
-    with as_stored(folder / "scores.parquet"):
-        rows = pa.concat_tables(flagged_rows(Rows(folder / "scores.parquet")))
+    rows = pa.concat_tables(flagged_rows(Rows(folder / "scores.parquet")))
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))

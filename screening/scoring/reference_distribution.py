@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from screening.documents.figures import Share
-from screening.documents.model import NumberProfile, Profile, TextProfile
+from screening.documents.model import NumberProfile, TextProfile
 from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.run import ScoreScale, Stopping
 from screening.statistics.intervals import wilson
@@ -99,45 +99,32 @@ def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return wilson(at_least, np.full(at_least.shape, n))
 
 
-class Past:
-    """The values of the training rows, by feature.
+def among_past(
+    past: NumberProfile | TextProfile | None, value: float | str | None
+) -> tuple[float | None, float | None]:
+    """Shares of training rows with a lower value of a feature (ties halved), and with the same.
 
-    `profile`: without one nothing is said.
+    Texts have no order, so of a category the second alone is known, and elsewhere the first; neither of a
+    missing value.
     """
-
-    def __init__(self, profile: Profile | None):
-        self.features: Mapping[str, NumberProfile | TextProfile] = profile.features if profile else {}
-
-    def of(self, name: str, value: float | str | None) -> dict[str, float | None]:
-        """`lower`, the share of training rows with a lower value (ties halved), or `alike`, with the same.
-
-        Texts have no order, so of a category only `alike` is known; both are None for a missing value.
-        """
-        unknown: dict[str, float | None] = {"lower": None, "alike": None}
-        stored = self.features.get(name)
-        if stored is None or value is None or value != value:
-            return unknown
-        if isinstance(stored, NumberProfile):
-            return unknown | {"lower": _below(stored, float(value))}
-        counts = stored.counts
-        whole = sum(counts.values()) + stored.more
+    if past is None or value is None or value != value:
+        return None, None
+    if isinstance(past, TextProfile):
+        whole = sum(past.counts.values()) + past.more
         if not whole:
-            return unknown
+            return None, None
         if isinstance(value, str):
-            return unknown | {"alike": counts.get(value, 0) / whole}
+            return None, past.counts.get(value, 0) / whole
         # Codes of steps and of yes and no have an order.
-        below = sum(n for code, n in counts.items() if float(code) < float(value))
-        return unknown | {"lower": (below + counts.get(f"{float(value):g}", 0) / 2) / whole}
-
-
-def _below(stored: NumberProfile, value: float) -> float | None:
-    counts, bounds = np.asarray(stored.counts, float), stored.range
-    if bounds is None:
-        return None
-    if not bounds[0] <= value <= bounds[1]:
-        return float(value > bounds[1])
-    place = int(np.searchsorted(stored.edges, value, side="left"))
-    return float((counts[:place].sum() + counts[place] / 2) / counts.sum())
+        below = sum(n for code, n in past.counts.items() if float(code) < value)
+        return (below + past.counts.get(f"{value:g}", 0) / 2) / whole, None
+    if past.range is None:
+        return None, None
+    number, counts = float(value), np.array(past.counts, float)
+    if not past.range[0] <= number <= past.range[1]:
+        return float(number > past.range[1]), None
+    place = int(np.searchsorted(past.edges, number, side="left"))
+    return float((counts[:place].sum() + counts[place] / 2) / counts.sum()), None
 
 
 RATE = 0.1

@@ -86,13 +86,16 @@ class Rows:
     @cached_property
     def ranked(self) -> np.ndarray:
         """Places of the flagged rows by falling score, equal ones in the order of the table."""
-        places, falling, start = [np.zeros(0, np.uint32)], [np.zeros(0)], 0
+        n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
+        # Of millions each copy counts.
+        places, falling = np.empty(n_flagged, np.uint32), np.empty(n_flagged)
+        n_ranked = start = 0
         for batch in self.batches(["score", "flagged"]):
             mine = np.flatnonzero(batch["flagged"].to_numpy(zero_copy_only=False))
-            places.append((start + mine).astype(np.uint32))
-            falling.append(-batch["score"].to_numpy()[mine])
-            start += batch.num_rows
-        return np.concatenate(places)[np.argsort(np.concatenate(falling), kind="stable")]
+            here = slice(n_ranked, n_ranked + len(mine))
+            places[here], falling[here] = start + mine, -batch["score"].to_numpy()[mine]
+            start, n_ranked = start + batch.num_rows, here.stop
+        return places[np.argsort(falling, kind="stable")]
 
     def listed(self, columns: Sequence[str], first: int = 0, last: int | None = None) -> pa.Table:
         """Some columns of the flagged rows from one place in the ranking, 0 being the first, to another."""
@@ -105,6 +108,14 @@ class Rows:
             start += batch.num_rows
         schema = pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches(parts, schema).take(np.argsort(order))
+
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Those of some ids, of groups where rows come in groups, that have no row."""
+        unit, there = "group" if "group" in self.schema.names else "id", set[str]()
+        wanted = pa.array(names, pa.string())
+        for batch in self.batches([unit]) if names else ():
+            there.update(batch[unit].filter(pc.is_in(batch[unit], wanted)).to_pylist())
+        return [name for name in names if name not in there]
 
     def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
         """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""

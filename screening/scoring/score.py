@@ -21,7 +21,6 @@ from screening.documents.attention import of_run
 from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.shape import plain
 from screening.documents.stored import run_in
-from screening.documents.tables import table, word
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.gates.own_nights import counts_of
@@ -222,6 +221,8 @@ def score(
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
+            if run.since is not None:
+                run = replace(run, since=replace(run.since, left=rows.lacking(run.since.gone)))
             rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
@@ -303,10 +304,10 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """UsageError where the directory holds another night, or this one as another model scored it."""
     try:
-        earlier = read_document(out, "run")
-        date, digest = word(earlier, "date"), word(table(earlier, "model"), "digest")
-    except (ModelError, LookupError, TypeError):
+        earlier = run_in(read_document(out, "run"))
+    except ModelError:
         return  # no run, or a damaged one, which may be replaced
+    date, digest = earlier.date, earlier.model.digest
     another = f"the night of {date}" if date != night else "this night as another model scored it"
     if (date, digest) != (night, model.digest):
         raise UsageError(

@@ -65,21 +65,12 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
         try:
             cells.validate(full=True)
         except pa.ArrowInvalid:
-            places = (
-                i for i, text in enumerate(cells.cast(pa.large_binary()).to_pylist()) if _is_other(text)
-            )
+            texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
+            place = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
             raise CohortError(
-                f"{name}, column '{column}', row {first + next(places)}: a text that is not UTF-8; "
+                f"{name}, column '{column}', row {first + place}: a text that is not UTF-8; "
                 "write the file again with its texts as UTF-8"
             ) from None
-
-
-def _is_other(text: bytes | None) -> bool:
-    try:
-        (text or b"").decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def small_table(columns: Columns) -> bytes:

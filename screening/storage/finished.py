@@ -22,12 +22,6 @@ from screening.storage.serialization import pack, unpack
 KINDS = ("fits", "fragments")
 
 
-def place_beside(out: str | Path, what: str) -> Path:
-    """Where finished pieces of a kind wait while `out` is not whole."""
-    target = Path(out).resolve()
-    return target.with_name(f".{target.name}.{what}")
-
-
 def waiting_in(folder: Path, of: str | None = None) -> list[tuple[Path, Path]]:
     """Every place of pieces in a folder, with the output they wait for: of any, or of this name."""
     name = "*" if of is None else glob.escape(of)
@@ -46,7 +40,8 @@ def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
     It is gone once the block has ended well, or the work was refused: then its pieces are of no use. Where
     the command is killed, or loses its workers, it stays.
     """
-    place = place_beside(out, what)
+    target = Path(out).resolve()
+    place = target.with_name(f".{target.name}.{what}")
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,12 +71,8 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     True
     """
     folder = Path(directory)
-    files = steady(folder, lambda: _read_files(folder, signed_by))
-    return _rebuilt(folder, files, unpack(files.arrays))
-
-
-def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Model:
-    document = files.document
+    document, content, held_out, trained = steady(folder, lambda: _read_files(folder, signed_by))
+    arrays = unpack(content)
     with as_stored(folder / "model.json"):
         try:
             method = table(document, "recipe")
@@ -93,10 +88,10 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
                 encoder=encoder,
                 ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/"), encoder.bundles()),
                 calibration=arrays["calibration"],
-                held_out=read_small_table(files.table),
+                held_out=read_small_table(held_out),
                 selftest=arrays["selftest/x"],
                 directory=folder,
-                trained=files.trained,
+                trained=trained,
             )
             if not model.watched:
                 raise ModelError(f"{folder}: it watches no class")
@@ -111,18 +106,10 @@ def _rebuilt(folder: Path, files: _Files, arrays: dict[str, np.ndarray]) -> Mode
     return model
 
 
-@dataclass(frozen=True)
-class _Files:
-    """What a model directory holds: `model.json`, `arrays.npz`, `validation.parquet`, and since when."""
-
-    document: dict[str, object]
-    arrays: bytes
-    table: bytes
-    trained: datetime.datetime
-
-
-def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _Files:
-    """Read the files of a model.
+def _read_files(
+    folder: Path, signed_by: Ed25519PublicKey | None
+) -> tuple[dict[str, object], bytes, bytes, datetime.datetime]:
+    """`model.json`, `arrays.npz`, `validation.parquet`, and since when the model is there.
 
     Raises ModelError: one is missing or damaged, or the signature that was asked for is not there.
     """
@@ -135,7 +122,7 @@ def _read_files(folder: Path, signed_by: Ed25519PublicKey | None) -> _Files:
         raise ModelError(f"cannot read {folder / 'arrays.npz'}: {error.strerror}") from None
     arrays = _verified(folder, "arrays.npz", document.get("arrays_sha256"))
     table = _verified(folder, "validation.parquet", document.get("validation_sha256"))
-    return _Files(document, arrays, table, trained)
+    return document, arrays, table, trained
 
 
 def _verified(folder: Path, name: str, digest: object) -> bytes:

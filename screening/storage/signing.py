@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from screening.errors import ModelError, UsageError
 from screening.files import read_bounded, read_secret
@@ -16,12 +16,12 @@ from screening.files import read_bounded, read_secret
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Key = TypeVar("Key")
 SIGNATURE = "model.sig"
 # What a signature is for stands in front of what is signed, so that it is good for nothing else.
 PURPOSE = b"screening model\n"
 LARGEST_KEY = 16 << 10
 LARGEST_SIGNATURE = 1 << 10
+NOT_INSTALLED = "signatures need cryptography; install it: pip install 'screening[signing]'"
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
@@ -30,18 +30,20 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     Raises UsageError: it cannot be read, is of another kind, others can read it, or `cryptography` is not
     installed.
     """
-    _library()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError:
+        raise UsageError(NOT_INSTALLED) from None
     content = read_secret(path, LARGEST_KEY)
-    key = _read(lambda: load_pem_private_key(content, password=None))
-    if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(
-            f"{path} is no Ed25519 key without a password; make one: "
-            "openssl genpkey -algorithm ed25519 -out KEY"
-        )
-    return key
+    with suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(content, password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            return key
+    raise UsageError(
+        f"{path} is no Ed25519 key without a password; make one: openssl genpkey -algorithm ed25519 -out KEY"
+    )
 
 
 def public_key(path: Path) -> Ed25519PublicKey:
@@ -49,18 +51,21 @@ def public_key(path: Path) -> Ed25519PublicKey:
 
     Raises UsageError: it cannot be read, is of another kind, or `cryptography` is not installed.
     """
-    _library()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    except ImportError:
+        raise UsageError(NOT_INSTALLED) from None
     content = read_bounded(path, LARGEST_KEY, UsageError)
-    key = _read(lambda: load_pem_public_key(content))
-    if not isinstance(key, Ed25519PublicKey):
-        raise UsageError(
-            f"{path} is no public Ed25519 key; take it from the one that signs: "
-            "openssl pkey -in KEY -pubout -out PUB"
-        )
-    return key
+    with suppress(ValueError, UnsupportedAlgorithm):
+        key = load_pem_public_key(content)
+        if isinstance(key, Ed25519PublicKey):
+            return key
+    raise UsageError(
+        f"{path} is no public Ed25519 key; take it from the one that signs: "
+        "openssl pkey -in KEY -pubout -out PUB"
+    )
 
 
 def sign(folder: Path, digest: str, key: Ed25519PrivateKey) -> None:
@@ -88,22 +93,3 @@ def verify(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
 def is_signed(folder: Path) -> bool:
     """Whether a model has a signature, whatever it may be worth."""
     return (folder / SIGNATURE).exists()
-
-
-def _library() -> None:
-    try:
-        import cryptography  # noqa: F401
-    except ImportError:
-        raise UsageError(
-            "signatures need cryptography; install it: pip install 'screening[signing]'"
-        ) from None
-
-
-def _read(load: Callable[[], Key]) -> Key | None:
-    """What a PEM holds, None where it is no key or needs a password."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-
-    try:
-        return load()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None

@@ -22,7 +22,8 @@ from screening.machines.kernel_machine import KernelMachine
 from screening.machines.landmarks import RARE_SHARE
 from screening.machines.passes import decisions_at, under
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import Builder, build
+from screening.recipes.building import build
+from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe
 from screening.statistics.threshold_search import alike
 from screening.storage import finished
@@ -81,19 +82,19 @@ class EncodedRows:
 
     def estimator(self, parameters: Parameters) -> Estimator:
         """The recipe's estimator, its gamma a number: the same in every fold, whatever rows a fold holds."""
-        estimator = self._builder.estimator(parameters)
+        estimator = self._parts.estimator(parameters)
         return estimator.scaled_to(self._learnable_x) if hasattr(estimator, "scaled_to") else estimator
 
     @property
     def bundles(self) -> Bundles | None:
         """The columns of a category as one, where the recipe's machine is as well served by it."""
-        if self.encoder is None or not self._builder.estimator({}).bundled:
+        if self.encoder is None or not self._parts.estimator({}).bundled:
             return None
         return self.encoder.bundles()
 
     @cached_property
-    def _builder(self) -> Builder:
-        return Builder(self.recipe)
+    def _parts(self) -> Parts:
+        return Parts(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:
@@ -114,7 +115,7 @@ class EncodedRows:
         decide on; with None nothing is decided.
         """
         rows = self.learnable(rows)
-        most = self._builder.estimator(settings[0]).most_rows
+        most = self._parts.estimator(settings[0]).most_rows
         if len(rows) > most:
             rows = rows[sub_sample(self.target[rows], None, most, RARE_SHARE, seed=0)]
         x, target = np.ascontiguousarray(self.x[rows]), self.target[rows]
@@ -124,7 +125,7 @@ class EncodedRows:
         part = partial(self.distances.part, rows)
         cache = kernel_cache.KernelCache(x, self.distances.memory, part, asked)
         ordered = by_shared_work(settings)
-        for family in self._builder.families([settings[at] for at in ordered]):
+        for family in self._parts.families([settings[at] for at in ordered]):
             numbers = [ordered[place] for place in family]
             fitted = self._fitted([settings[at] for at in numbers], target, groups, cache)
             machines |= zip(numbers, fitted, strict=True)
@@ -140,7 +141,7 @@ class EncodedRows:
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
             return [first.fit(cache.rows, target)]
-        factors = [self._builder.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
+        factors = [self._parts.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
         cache.trained = []
         fitted = first.fit_each(factors, cache.rows, target, groups, cache)
         return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
