@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
@@ -46,6 +47,8 @@ class Cluster:
     where: str  # As it was asked for.
     threads: int  # What one piece may use of its worker's cores.
     begun: WeakSet[Any] = field(default_factory=WeakSet, repr=False)  # What somebody waits for.
+    held: dict[int, Any] = field(default_factory=dict, repr=False)  # Large arguments there, as long as here.
+    holds: Lock = field(default_factory=Lock, repr=False)
 
     def call_off(self) -> None:
         """Have whoever waits for a result wait no more."""
@@ -53,7 +56,11 @@ class Cluster:
 
     def holding(self, value: Any) -> Any:
         """A large argument of many pieces: it goes to every worker once, again where its holders died."""
-        return self.client.submit(_given, value, pure=False)
+        with self.holds:
+            if id(value) not in self.held:
+                self.held[id(value)] = self.client.submit(_given, value, pure=False)
+                finalize(value, self.held.pop, id(value), None)
+            return self.held[id(value)]
 
     def check(self, paths: Sequence[Path] = (), secret: bool = False) -> None:
         """Refuse workers that are of another version, or do not see the same files.
@@ -107,7 +114,7 @@ def in_parallel(
     """
     if cluster is None:
         return _by_threads(function, given, effective_n_jobs(jobs))
-    held = {id(each): cluster.holding(each) for each in shared}
+    held = {id(each): cluster.holding(each) for each in shared if each is not None}
     # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
     futures = [
         cluster.client.submit(

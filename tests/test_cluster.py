@@ -17,6 +17,7 @@ from workers import InThisProcess, Stopped, die_once, listeners
 from screening import load_model, parallel, save_model, score, train
 from screening.comparison import compare as comparison
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
+from screening.kernels.kernel_cache import Distances
 from screening.network.processes import Order, Workers
 from screening.parallel import Cluster, in_parallel
 from screening.scoring import score as scoring
@@ -191,6 +192,22 @@ def workers():
     pytest.importorskip("distributed")
     with parallel.opened("local:2") as found:
         yield found
+
+
+def test_members_of_a_blend_have_their_rows_in_common_on_a_worker(workers, cohort, monkeypatch):
+    sent, submit = [], workers.client.submit
+
+    def noted(function, *given, **more):
+        sent.extend(value for value in given if isinstance(value, Distances))
+        return submit(function, *given, **more)
+
+    monkeypatch.setattr(workers.client, "submit", noted)
+    quick = {"search": 1, "folds": 3, "repeats": 1, "beside": ()}
+
+    model = train(cohort, "auto", **quick, cluster=workers)
+
+    assert len(sent) == 1
+    assert model.digest == train(cohort, "auto", **quick).digest
 
 
 def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(

@@ -64,7 +64,7 @@ def test_settings_searched_together_decide_as_each_machine_does_by_itself(name):
     several = recipe.machine == "multi_class"
     x, y = three_clouds(260) if several else two_clouds(260)
     codes = np.unique(y, return_inverse=True)[1]
-    rows = EncodedRows(recipe, 3 if several else 1, x, codes, None, Distances(x))
+    rows = EncodedRows(recipe, 3 if several else 1, Distances(x), codes, None)
     new = np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0
 
     machines, decided = rows.tried(np.arange(len(x)), SEARCHED[name], new)

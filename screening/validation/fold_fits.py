@@ -41,11 +41,10 @@ class EncodedRows:
 
     recipe: Recipe
     n_outputs: int  # columns of decisions
-    x: np.ndarray  # (n_rows, n_encoded)
+    # the rows, and what lies between them, made once for all folds, settings and methods where memory allows
+    distances: kernel_cache.Distances
     target: np.ndarray
     groups: np.ndarray | None  # kept whole by remedies that validate inside the fit
-    # between all rows, made once for all folds, settings and methods where memory allows
-    distances: kernel_cache.Distances
     encoder: Encoder | None = None  # what made them of a cohort; workers need none
 
     @classmethod
@@ -62,14 +61,22 @@ class EncodedRows:
             cohort.take(target == 0) if recipe.machine == "one_class" else cohort
         )
         x = np.ascontiguousarray(encoder.transform(cohort), dtype=np.float64)
-        return cls(recipe, task.n_outputs, x, target, groups, kernel_cache.Distances(x, memory), encoder)
+        return cls(recipe, task.n_outputs, kernel_cache.Distances(x, memory), target, groups, encoder)
+
+    @property
+    def x(self) -> np.ndarray:
+        """(n_rows, n_encoded)."""
+        return self.distances.rows
+
+    def of_rows(self, x: np.ndarray) -> EncodedRows:
+        """The same rows encoded otherwise."""
+        return replace(self, distances=kernel_cache.Distances(x, self.distances.memory))
 
     def part(self, rows: np.ndarray) -> EncodedRows:
         """Some of the rows."""
-        x = np.ascontiguousarray(self.x[rows])
         groups = None if self.groups is None else self.groups[rows]
-        distances = kernel_cache.Distances(x, self.distances.memory)
-        return replace(self, x=x, target=self.target[rows], groups=groups, distances=distances)
+        part = self.of_rows(np.ascontiguousarray(self.x[rows]))
+        return replace(part, target=self.target[rows], groups=groups)
 
     def to_travel(self) -> EncodedRows:
         """The same for workers: what stands together is told by numbers, and no name travels."""
@@ -226,13 +233,33 @@ def fit_folds(
     for number, place in enumerate(places):
         if arrays := finished.take(place):
             known[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
-    waiting = [(rows, dealt, *piece, settings) for number, piece in enumerate(pieces) if number not in known]
-    results = in_parallel(fit_fold, waiting, jobs=jobs, cluster=cluster, shared=[rows, dealt])
+    # Apart, for members of a blend have all but the recipe in common.
+    shared = rows.distances, rows.target, rows.groups, dealt
+    waiting = [
+        (rows.recipe, rows.n_outputs, *shared, *piece, settings)
+        for number, piece in enumerate(pieces)
+        if number not in known
+    ]
+    results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster, shared=shared)
     for number in range(len(pieces)):
         fit = known.get(number) or next(results)
         if places and number not in known:
             finished.keep(places[number], fit.arrays())
         yield fit
+
+
+def _fit_part(
+    recipe: Recipe,
+    n_outputs: int,
+    distances: kernel_cache.Distances,
+    target: np.ndarray,
+    groups: np.ndarray | None,
+    dealt: np.ndarray,
+    fold: int,
+    lot: Sequence[int],
+    settings: Sequence[Parameters],
+) -> FoldFit:
+    return fit_fold(EncodedRows(recipe, n_outputs, distances, target, groups), dealt, fold, lot, settings)
 
 
 def fit_fold(
