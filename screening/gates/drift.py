@@ -102,16 +102,14 @@ class Gates:
 
     def attention(self) -> list[Reason]:
         """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of training."""
-        reasons = []
-        shifts = self._shifts()
+        reasons, shifts = list[Reason](), self._shifts()
         for name, column in self.columns.items():
             shift = shifts.get(name)
             if shift:
                 reasons.append(self._of_unit(name, shift))
-            tests = [self._missing(name, column), self._unseen(name, column)]
+            reasons += self._of_rows(name, column)
             if not shift and not self.normalised(name):
-                tests += [self._values(name, column), self._outside(name, column)]
-            reasons += [reason for reason in tests if reason]
+                reasons += self._of_values(name, column)
         return reasons
 
     def facts(self) -> dict[str, FeatureDrift]:
@@ -123,7 +121,8 @@ class Gates:
                 outside=column.outside / column.present if column.present else 0.0,
                 unseen=column.n_unseen,
                 normalised=self.normalised(name),
-                alarm=not self.normalised(name) and self._values(name, column) is not None,
+                alarm=not self.normalised(name)
+                and any(one.code == "values_differ" for one in self._of_values(name, column)),
             )
             for name, column in self.columns.items()
         }
@@ -195,50 +194,41 @@ class Gates:
         bound = shift.bound if np.isfinite(shift.bound) else None
         return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
 
-    def _reason(self, gate: str, code: str, words: str, name: str, p: float) -> Reason | None:
+    def _sure(self, gate: str, code: str, words: str, name: str, p: float) -> Iterator[Reason]:
         """What a gate says, where chance does not explain it."""
         allowed = self.allowed(gate)
-        return Reason(code, words, name, p, allowed, CHECK) if p < allowed else None
+        if p < allowed:
+            yield Reason(code, f"{name}: {words}", name, p, allowed, CHECK)
 
-    def _missing(self, name: str, column: Column) -> Reason | None:
-        if not self.n_rows:
-            return None
+    def _of_rows(self, name: str, column: Column) -> Iterator[Reason]:
+        """Whether values are missing, or of categories that training never had."""
         now, past = self.per_row(), self._per_past_row(column)
         gone, before = self.n_rows - column.present, column.missing_past
-        share, share_past = gone / self.n_rows, before / max(before + column.n_past, 1)
-        p = tests.more_often(gone * now, self.n_rows * now, before * past, (before + column.n_past) * past)
-        if share - share_past < MORE_MISSING:
-            return None
-        words = f"{name}: missing in {share:.0%} of the rows, in training in {share_past:.0%}."
-        return self._reason("missing", "missing_more", words, name, p)
+        rows, rows_past = self.n_rows, before + column.n_past
+        share, share_past = gone / max(rows, 1), before / max(rows_past, 1)
+        if rows and share - share_past >= MORE_MISSING:
+            p = tests.more_often(gone * now, rows * now, before * past, rows_past * past)
+            words = f"missing in {share:.0%} of the rows, in training in {share_past:.0%}."
+            yield from self._sure("missing", "missing_more", words, name, p)
+        if column.n_unseen:
+            new = [n * now for n in column.unseen.values()]
+            p = tests.never_seen(new, column.expected * past, column.present * now)
+            words = f"{column.n_unseen} of {column.present} rows with a category never seen in training."
+            yield from self._sure("unseen", "unseen_category", words, name, p)
 
-    def _unseen(self, name: str, column: Column) -> Reason | None:
-        if not column.n_unseen:
-            return None
+    def _of_values(self, name: str, column: Column) -> Iterator[Reason]:
+        """Whether values are distributed otherwise, or lie outside the range of training."""
         now, past = self.per_row(), self._per_past_row(column)
-        p = tests.never_seen(
-            [n * now for n in column.unseen.values()], column.expected * past, column.present * now
-        )
-        words = f"{name}: {column.n_unseen} of {column.present} rows with a category never seen in training."
-        return self._reason("unseen", "unseen_category", words, name, p)
-
-    def _values(self, name: str, column: Column) -> Reason | None:
-        distance = column.distance()
-        if distance is None or distance < WORTH_SAYING:
-            return None
-        now, past = self.per_row(), self._per_past_row(column)
-        if column.numeric:
-            p = tests.other_distribution(distance, column.present * now, column.n_past * past)
-        else:
-            p = tests.other_shares(column.counts * now, column.expected * past)
-        figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
-        words = f"{name}: distributed differently from training ({figures})."
-        return self._reason("values", "values_differ", words, name, p)
-
-    def _outside(self, name: str, column: Column) -> Reason | None:
-        if not column.outside or column.outside < OUTSIDE * column.present:
-            return None
-        now, past = self.per_row(), self._per_past_row(column)
-        p = tests.outside(column.outside * now, column.present * now, column.n_past * past)
-        words = f"{name}: {column.outside} of {column.present} values lie outside the training range."
-        return self._reason("outside", "outside_range", words, name, p)
+        rows, rows_past, distance = column.present * now, column.n_past * past, column.distance() or 0.0
+        if distance >= WORTH_SAYING:
+            if column.numeric:
+                p = tests.other_distribution(distance, rows, rows_past)
+            else:
+                p = tests.other_shares(column.counts * now, column.expected * past)
+            figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
+            words = f"distributed differently from training ({figures})."
+            yield from self._sure("values", "values_differ", words, name, p)
+        if column.outside and column.outside >= OUTSIDE * column.present:
+            p = tests.outside(column.outside * now, rows, rows_past)
+            words = f"{column.outside} of {column.present} values lie outside the training range."
+            yield from self._sure("outside", "outside_range", words, name, p)
