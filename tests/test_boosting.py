@@ -38,11 +38,6 @@ def no_lightgbm(monkeypatch):
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
 
-@pytest.fixture
-def no_lightgbm_later(monkeypatch):
-    return lambda: monkeypatch.setattr(boosting, "lightgbm", lambda: None)
-
-
 def past_of(folder: Path) -> Cohort:
     (folder / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{3 * i},{i % 2}\n" for i in range(60)))
     return read_cohort(folder / "past.csv", label="y", positive="1", id="id")
@@ -141,7 +136,7 @@ def test_trees_that_are_read_wrongly_are_noticed_at_the_fit(monkeypatch):
 
 @with_lightgbm
 @every_histogram
-def test_scores_are_what_lightgbm_predicts(rows, given, monkeypatch):
+def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given, monkeypatch):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
     new = np.random.default_rng(1).normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
     models, train_theirs = [], lightgbm.train
@@ -154,25 +149,15 @@ def test_scores_are_what_lightgbm_predicts(rows, given, monkeypatch):
     expected = raw if raw.ndim == 1 else against_the_rest(raw)
 
     np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
+    again = Boosting(**given).restore({name: np.array(value) for name, value in ours.state().items()})
+    np.testing.assert_array_equal(again.decision_function(new), ours.decision_function(new))
 
 
 @with_lightgbm
-def test_a_restored_model_of_three_classes_scores_bit_for_bit_the_same():
-    x, y = three_clouds(90)
-    fitted = Boosting().fit(x, y)
-    state = {name: np.array(value) for name, value in fitted.state().items()}
-
-    again = Boosting().restore(state)
-
-    np.testing.assert_array_equal(again.decision_function(x), fitted.decision_function(x))
-    np.testing.assert_array_equal(again.predict(x), fitted.predict(x))
-
-
-@with_lightgbm
-def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(no_lightgbm_later, tmp_path):
+def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeypatch, tmp_path):
     cohort = past_of(tmp_path)
     folder = save_model(train(cohort, "boosting", search=1, forward=False), tmp_path / "model")
-    no_lightgbm_later()
+    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
     with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
         load_model(folder)

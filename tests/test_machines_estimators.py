@@ -154,6 +154,15 @@ def test_what_makes_no_sense_is_refused_by_name(machine, word):
         machine.fit(x, y)
 
 
+@pytest.mark.parametrize("machine", [OneClassSVM(nu=0.3), TwoClassSVM(), MultiClassSVM()], ids=ids)
+@pytest.mark.parametrize(
+    "weights", [-np.ones(60), np.ones((60, 2)), np.ones(59), np.full(60, np.nan)], ids=len
+)
+def test_sample_weights_that_are_none_are_refused(machine, weights):
+    with pytest.raises(ValueError, match=r"sample_weight|inconsistent numbers"):
+        clone(machine).fit(*two_clouds(60), sample_weight=weights)
+
+
 def test_moved_boundary_keeps_groups_whole():
     x, y = two_clouds(120)
     # A group a pair of rows of the same class: the decision of a copy must not help to place the boundary.

@@ -164,6 +164,7 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
         (PLAIN + "[parameters]\nC = 1\n[search.grid]\nC = 1", ("C", "list")),
         (ONE + "[remedy.unequal_costs]", ("unequal_costs", "one_class")),
         (PLAIN.replace("two_class", "baseline") + "baseline = 'oracle'", ("oracle", "logistic")),
+        (PLAIN.replace("two_class", "baseline") + "baseline = 'one_class'", ("one_class", "logistic")),
     ],
 )  # fmt: skip
 def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):

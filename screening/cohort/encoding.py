@@ -24,13 +24,11 @@ class Encoder:
     """Impute, one-hot encode, centre and scale, as learned on the rows `fit` was given.
 
     number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the
-    lower median. category: one 0/1 column a level seen in training (two levels: one column), missing to the
-    most frequent or, where the contract says so, a level of its own; a level not seen in training has no
-    column set, and where one column tells two levels apart, lies at its mean. A category of more than 30
-    levels has a 0/1 column for each beginning that many of its values share (`Category`), which a level not
-    seen in training may have too. Where the contract asks for an
-    indicator, a 0/1 column `NAME missing` is added. Then every column gets zero mean and unit variance over
-    the training rows (of 0/1 columns, an sd under 0.1 is 0.1).
+    lower median. category: 0/1 columns (`Category`), missing to the most frequent or, where the contract says
+    so, a level of its own; a level not seen in training has no column set, or of a code those of its chapter,
+    and where one column tells two levels apart, lies at its mean. Where the contract asks for an indicator, a
+    0/1 column `NAME missing` is added. Then every column gets zero mean and unit variance over the training
+    rows (of 0/1 columns, an sd under 0.1 is 0.1).
     """
 
     names: list[str]  # encoded columns, such as `age`, `ward=ICU`, `lactate missing`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from screening.machines import landmarks
 from screening.machines.base import Estimator, as_array, check_labels, classes_and_codes
 from screening.machines.landmarks import Landmarks
 from screening.machines.passes import Passes
-from screening.machines.training import inner_scores, n_passes_by_cv
+from screening.machines.training import inner_folds, mean_recall, n_passes_by_cv
 
 # There is no stopping by test rows: a score that the machine was chosen by is no test.
 STOPS = ("fixed", "inner")
@@ -45,7 +46,7 @@ OF_ALL = """kernel : {"gaussian", "rbf", "laplacian"}, Gaussian or Laplacian, op
     approximation : {"none", "landmarks", "nystroem"}
         "landmarks" trains on ``n_landmarks`` rows that stand for all, each with the cost of those it stands
         for (see ``machines.landmarks``); "nystroem", of two classes without a factor, on all rows in the span
-        of so many of them (see ``machines.nystroem``); exact where there are no more rows than that.
+        of so many of them (see ``machines.landmarks``); exact where there are no more rows than that.
     n_landmarks : int, >= 2
         Rows that stand for all, or span.
     random_state : int, RandomState or None
@@ -175,7 +176,7 @@ class KernelMachine(Estimator):
         machines = []
         for factor in factors:
             (passes,) = (machine := clone(self).set_params(factor=factor))._fitted(
-                [factor], X, y, None, groups, cache
+                [factor], X, y, groups=groups, cache=cache
             )
             machine._keep(passes)
             machines.append(machine)
@@ -185,19 +186,49 @@ class KernelMachine(Estimator):
         self,
         factors: Sequence[Factor | None],
         X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        cache: KernelCache | None,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        cache: KernelCache | None = None,
     ) -> list[Passes]:
         """The passes with each of several factors; `n_features_in_` and `classes_` are set."""
+        whole = self._rows_to_learn(X, y, sample_weight, groups)
+        kernel = self._kernel.resolved(whole.x, whole.sample_weight)
+        memory = None if cache is None else cache.memory
+        n_passes = self._passes_wanted(whole, memory)
+        rows = whole
+        if self.approximation == "landmarks" and self.n_landmarks < len(whole.x):
+            near = partial(self._near_boundary, kernel, whole)
+            rows = whole.at(landmarks.choose(whole.x, whole.codes, int(self.n_landmarks), near, self._seed))
+        if cache is None or rows is not whole:
+            cache = KernelCache(rows.x, memory)
+        return self._trained(factors, kernel, whole, rows, n_passes, cache)
+
+    def _rows_to_learn(
+        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> Rows:
+        """Rows and parameters checked; `n_features_in_` and `classes_` are set."""
         raise NotImplementedError
 
-    def _landmarks(self, x: np.ndarray, codes: np.ndarray, pilot: landmarks.Pilot) -> Landmarks | None:
-        """The rows to train on; None for all of them."""
-        if self.approximation != "landmarks" or self.n_landmarks >= len(x):
-            return None
-        return landmarks.choose(x, codes, int(self.n_landmarks), pilot, self._seed)
+    def _passes_wanted(self, rows: Rows, memory: int | None) -> int:
+        """How many passes to train."""
+        return self._n_passes
+
+    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+        """Mask of the rows near the boundary of a pilot that is trained on first landmarks."""
+        raise NotImplementedError
+
+    def _trained(
+        self,
+        factors: Sequence[Factor | None],
+        kernel: Kernel,
+        whole: Rows,
+        rows: Rows,
+        n_passes: int,
+        cache: KernelCache,
+    ) -> list[Passes]:
+        """Passes with each of several factors on `rows`, all of the `whole` or those that stand for it."""
+        raise NotImplementedError
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
         """Class numbers predicted by the machine as it was after so many passes, (n_rows,)."""
@@ -283,10 +314,8 @@ class Rows:
         """How many rows of each class there are, by their sample weights, (n_classes,)."""
         return np.bincount(self.codes, self.sample_weight)
 
-    def at(self, chosen: Landmarks | None) -> Rows:
-        """Some of them, which stand for all; themselves where none are chosen."""
-        if chosen is None:
-            return self
+    def at(self, chosen: Landmarks) -> Rows:
+        """Some of them, which stand for all."""
         at = chosen.rows
         return Rows(
             numbers=self.numbers[at],
@@ -368,14 +397,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         groups : array-like of shape (n_rows,), optional
             What inner folds must not split.
         """
-        (passes,) = self._fitted([self.factor], X, y, sample_weight, groups, None)
+        (passes,) = self._fitted([self.factor], X, y, sample_weight, groups)
         self._keep(passes)
         return self
 
     def _rows_to_learn(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
+        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> Rows:
-        """Rows checked and weighted; `classes_` is set."""
         x, answers = self._learned(X, y)
         check_labels(answers)
         self.check_parameters()
@@ -409,10 +437,16 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if self.stop == "fixed" or not most:
             return most
         inner = clone(self).scaled_to(rows.x).set_params(stop="fixed", class_weight=rows.class_weight)
-        fit = fit_on_some(inner, rows, memory)
-        return n_passes_by_cv(
-            inner_scores(fit, rows.x, rows.codes, rows.groups, most, STOP_FOLDS, self._seed)
-        )
+        fit, predicted = fit_on_some(inner, rows, memory), np.full((most + 1, len(rows.codes)), -1)
+        for train, test in inner_folds(rows.codes, rows.groups, STOP_FOLDS, self._seed):
+            machine = fit(train)
+            for passes in range(most + 1):
+                predicted[passes, test] = machine.codes_after(rows.x[test], passes)
+        judged = predicted[0] >= 0
+        if not judged.any():
+            return 0
+        recalls = [mean_recall(rows.codes[judged], codes[judged]) for codes in predicted]
+        return n_passes_by_cv(np.array(recalls))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Labels out of ``classes_``, (n_rows,)."""

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from screening import solvers
 from screening.factors.first_pass import Factor
+from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.kernels.kernel_cache import KernelCache
 from screening.machines import landmarks
-from screening.machines.kernel_machine import KernelClassifier
+from screening.machines.kernel_machine import KernelClassifier, Rows
 from screening.machines.landmarks import Landmarks
 from screening.machines.passes import Passes, fit_passes
 from screening.machines.schemes import SCHEMES, OneVsRest
@@ -84,7 +85,9 @@ class MultiClassSVM(KernelClassifier):
         if self.stop != "fixed":  # then each factor has as many passes as it gains by
             return super().fit_each(factors, X, y, groups, cache)
         machines = []
-        for factor, passes in zip(factors, self._fitted(factors, X, y, None, groups, cache), strict=True):
+        for factor, passes in zip(
+            factors, self._fitted(factors, X, y, groups=groups, cache=cache), strict=True
+        ):
             machine = copy(self)
             machine.factor = factor
             machine._keep(passes)
@@ -95,33 +98,24 @@ class MultiClassSVM(KernelClassifier):
         if n_classes < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
 
-    def _fitted(
+    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+        """Rows close to any of the boundaries."""
+        x = np.ascontiguousarray(whole.x[first.rows])
+        pilot = self._scheme(whole.codes[first.rows], first.weights)
+        (dual,) = pilot.solve(kernel(x, x), [np.ones((len(x), 1))])
+        decisions = expansion_at(kernel, whole.x, x, dual.weights) + dual.intercept
+        of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
+        return of_all.margins(decisions) < landmarks.NEAR_MARGIN
+
+    def _trained(
         self,
         factors: Sequence[Factor | None],
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        cache: KernelCache | None,
+        kernel: Kernel,
+        whole: Rows,
+        rows: Rows,
+        n_passes: int,
+        cache: KernelCache,
     ) -> list[Passes]:
-        whole = self._rows_to_learn(X, y, sample_weight, groups)
-        kernel = self._kernel.resolved(whole.x, whole.sample_weight)
-        memory = None if cache is None else cache.memory
-        n_passes = self._passes_wanted(whole, memory)
-
-        def near(first: Landmarks) -> np.ndarray:
-            """Rows close to any of the boundaries."""
-            x = np.ascontiguousarray(whole.x[first.rows])
-            pilot = self._scheme(whole.codes[first.rows], first.weights)
-            (dual,) = pilot.solve(kernel(x, x), [np.ones((len(x), 1))])
-            decisions = expansion_at(kernel, whole.x, x, dual.weights) + dual.intercept
-            of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
-            return of_all.margins(decisions) < landmarks.NEAR_MARGIN
-
-        chosen = self._landmarks(whole.x, whole.codes, near)
-        rows = whole.at(chosen)
-        if cache is None or chosen is not None:
-            cache = KernelCache(rows.x, memory)
         n_solutions = (n_passes + 1) * len(self.classes_)
         gram = solvers.gram_within(kernel, cache, n_solutions) if self.by_rows else cache.gram(kernel)
         scheme = self._scheme(rows.codes, rows.weights)

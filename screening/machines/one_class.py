@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,10 @@ from sklearn.utils.validation import validate_data
 
 from screening import solvers
 from screening.factors.first_pass import Dual, Factor
+from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.kernels.kernel_cache import KernelCache
-from screening.machines.kernel_machine import KernelMachine, rows_that_count
+from screening.machines.kernel_machine import KernelMachine, Rows, rows_that_count
 from screening.machines.landmarks import Landmarks
 from screening.machines.passes import Passes, fit_passes
 from screening.machines.training import solved
@@ -73,36 +74,33 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         sample_weight : array-like of shape (n_rows,), optional
             How often a row counts: as if it stood there so many times.
         """
-        (passes,) = self._fitted([self.factor], X, None, sample_weight, None, None)
+        (passes,) = self._fitted([self.factor], X, None, sample_weight)
         self._keep(passes)
         return self
 
-    def _fitted(
-        self,
-        factors: Sequence[Factor | None],
-        X: ArrayLike,
-        y: object,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        cache: KernelCache | None,
-    ) -> list[Passes]:
+    def _rows_to_learn(
+        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> Rows:
         x = validate_data(self, X, dtype=np.float64)
         self.check_parameters()
-        rows = rows_that_count(x, np.zeros(len(x), int), sample_weight, bool(self._n_passes))
-        kernel = self._kernel.resolved(rows.x, rows.sample_weight)
-        whole = rows.x
+        return rows_that_count(x, np.zeros(len(x), int), sample_weight, bool(self._n_passes))
 
-        def near(first: Landmarks) -> np.ndarray:
-            """Rows outside, and as many again on their inner side."""
-            x = np.ascontiguousarray(whole[first.rows])
-            dual = solved(self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol)
-            scores = expansion_at(kernel, whole, x, dual.weights)[:, 0]
-            return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
+    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+        """Rows outside, and as many again on their inner side."""
+        x = np.ascontiguousarray(whole.x[first.rows])
+        dual = solved(self._problem(kernel(x, x), np.ones(len(x)), first.weights), self.tol)
+        scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
+        return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-        chosen = self._landmarks(whole, rows.codes, near)
-        rows = rows.at(chosen)
-        if cache is None or chosen is not None:
-            cache = KernelCache(rows.x, None if cache is None else cache.memory)
+    def _trained(
+        self,
+        factors: Sequence[Factor | None],
+        kernel: Kernel,
+        whole: Rows,
+        rows: Rows,
+        n_passes: int,
+        cache: KernelCache,
+    ) -> list[Passes]:
         n_rows, weights = len(rows.x), rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram = solvers.gram_within(kernel, cache, n_solutions=0)
@@ -113,9 +111,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
-        machines = fit_passes(
-            cache, kernel, gram, labels, counts, solve, factors, self._n_passes, normalise=True
-        )
+        machines = fit_passes(cache, kernel, gram, labels, counts, solve, factors, n_passes, normalise=True)
         # Rows on the boundary are inside, whatever the last digit of their decision says.
         moved = [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
         return [replace(one, support=rows.numbers[one.support]) for one in moved]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
@@ -132,12 +131,6 @@ def joined(duals: Sequence[Dual]) -> Dual:
 LEAST_GAIN = 1e-3
 
 
-class Judged(Protocol):
-    """A fitted machine that can say what it predicted after fewer passes."""
-
-    def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray: ...
-
-
 def inner_folds(
     codes: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -162,30 +155,6 @@ def mean_recall(codes: np.ndarray, predicted: np.ndarray) -> float:
     """Geometric mean of the recalls of the classes present; of two classes the G-mean."""
     recalls = [np.mean(predicted[codes == m] == m) for m in np.unique(codes)]
     return float(np.prod(recalls) ** (1.0 / len(recalls)))
-
-
-def inner_scores(
-    fit: Callable[[np.ndarray], Judged],
-    x: np.ndarray,
-    codes: np.ndarray,
-    groups: np.ndarray | None,
-    passes: int,
-    folds: int,
-    seed: int,
-) -> np.ndarray:
-    """Out-of-fold geometric mean of recalls after 0, 1, ... ``passes`` rescalings, shape (passes + 1,).
-
-    `fit` makes of row numbers a machine fitted on them with all passes.
-    """
-    predicted = np.full((passes + 1, len(x)), -1)
-    for train, test in inner_folds(codes, groups, folds, seed):
-        machine = fit(train)
-        for t in range(passes + 1):
-            predicted[t, test] = machine.codes_after(x[test], t)
-    judged = predicted[0] >= 0
-    if not judged.any():
-        return np.zeros(passes + 1)
-    return np.array([mean_recall(codes[judged], each[judged]) for each in predicted])
 
 
 def n_passes_by_cv(scores: np.ndarray) -> int:

@@ -9,19 +9,18 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from screening import solvers
 from screening.factors.first_pass import Dual, Factor
+from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.kernels.kernel_cache import KernelCache
 from screening.machines import landmarks
-from screening.machines.kernel_machine import KernelClassifier
+from screening.machines.kernel_machine import KernelClassifier, Rows
 from screening.machines.landmarks import Landmarks
-from screening.machines.nystroem import MOST_SPANNED, solve_on_landmarks
 from screening.machines.passes import Passes, fit_passes
 from screening.machines.training import Training, solve_two_class
 from screening.solvers.kernel_rows import Gram, KernelRows
@@ -59,7 +58,7 @@ class TwoClassSVM(KernelClassifier):
 
     @property
     def most_rows(self) -> int:
-        return MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
+        return landmarks.MOST_SPANNED if self.approximation == "nystroem" else sys.maxsize
 
     @property
     def by_rows(self) -> bool:
@@ -71,36 +70,28 @@ class TwoClassSVM(KernelClassifier):
         if n_classes < 2:
             raise ValueError("TwoClassSVM needs rows of 2 classes; the labels hold one class only")
 
-    def _fitted(
+    def _near_boundary(self, kernel: Kernel, whole: Rows, first: Landmarks) -> np.ndarray:
+        labels = np.where(whole.codes == 1, 1, -1).astype(np.int8)
+        x, costs = np.ascontiguousarray(whole.x[first.rows]), float(self.C) * first.weights
+        dual = solve_two_class(Training(kernel(x, x), labels[first.rows], np.ones(len(x)), costs, self.tol))
+        decisions = expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
+        return labels * decisions < landmarks.NEAR_MARGIN
+
+    def _trained(
         self,
         factors: Sequence[Factor | None],
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        cache: KernelCache | None,
+        kernel: Kernel,
+        whole: Rows,
+        rows: Rows,
+        n_passes: int,
+        cache: KernelCache,
     ) -> list[Passes]:
-        whole = self._rows_to_learn(X, y, sample_weight, groups)
-        kernel = self._kernel.resolved(whole.x, whole.sample_weight)
-        memory = None if cache is None else cache.memory
-        n_passes = self._passes_wanted(whole, memory)
-
-        def near(first: Landmarks) -> np.ndarray:
-            labels = np.where(whole.codes == 1, 1, -1).astype(np.int8)
-            x, costs = np.ascontiguousarray(whole.x[first.rows]), float(self.C) * first.weights
-            pilot = Training(kernel(x, x), labels[first.rows], np.ones(len(x)), costs, self.tol)
-            dual = solve_two_class(pilot)
-            decisions = expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
-            return labels * decisions < landmarks.NEAR_MARGIN
-
-        chosen = self._landmarks(whole.x, whole.codes, near)
-        rows = whole.at(chosen)
         x, codes = rows.x, rows.codes
         for remedy in self.remedies:
             x, codes = remedy.resample(x, codes)
         resampled = len(x) > len(rows.x)
-        if cache is None or chosen is not None or resampled:
-            cache = KernelCache(x, memory)
+        if resampled:
+            cache = KernelCache(x, cache.memory)
         spanned = self.approximation == "nystroem" and self.n_landmarks < len(x)
         gram: Gram = (
             KernelRows(x, kernel)
@@ -126,7 +117,7 @@ class TwoClassSVM(KernelClassifier):
         solve_pass = solve_two_class
         if spanned:
             spread = landmarks.spread(x, codes, int(self.n_landmarks), self._seed)
-            solve_pass = partial(solve_on_landmarks, rows=spread.rows)
+            solve_pass = partial(landmarks.solve_on_landmarks, rows=spread.rows)
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
@@ -138,7 +129,7 @@ class TwoClassSVM(KernelClassifier):
             kernel,
             gram,
             labels[:, None],
-            np.bincount(codes, minlength=2) if resampled or chosen is not None else rows.per_class,
+            np.bincount(codes, minlength=2) if resampled or rows is not whole else rows.per_class,
             solve,
             factors,
             n_passes,
@@ -151,7 +142,7 @@ class TwoClassSVM(KernelClassifier):
                 kernel=kernel, gamma="scale", remedies=others, passes=n_passes, stop="fixed",
                 class_weight=whole.class_weight,
             )  # fmt: skip
-            threshold = remedy.threshold(rest, whole, memory)
+            threshold = remedy.threshold(rest, whole, cache.memory)
             machines = [passes.moved(threshold) for passes in machines]
         if resampled:  # rows that were made have the numbers of no training rows
             return machines

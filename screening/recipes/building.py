@@ -52,7 +52,7 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
 
 
 def may_span(recipe: Recipe) -> bool:
-    """Whether a recipe's machine can be solved in the span of some rows (`machines.nystroem`)."""
+    """Whether a recipe's machine can be solved in the span of some rows (`machines.landmarks`)."""
     return recipe.machine == "two_class" and not recipe.factor and build(recipe).by_rows
 
 
