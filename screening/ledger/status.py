@@ -142,11 +142,10 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     but those that were retired.
     """
     nights = defaultdict(list)
-    # Another revision of a night does not make it younger.
-    came = sa.select(RUNS.c.series, RUNS.c.night, sa.func.max(RUNS.c.entry), sa.func.min(TRAIL.c.recorded))
-    came = came.join(TRAIL, TRAIL.c.number == RUNS.c.entry).where(~RUNS.c.shadow)
+    entries = sa.select(RUNS.c.series, RUNS.c.night, sa.func.min(RUNS.c.entry), sa.func.max(RUNS.c.entry))
+    entries = entries.where(~RUNS.c.shadow).group_by(RUNS.c.series, RUNS.c.night)
     with ledger.reading() as connection:
-        for series, *night in connection.execute(came.group_by(RUNS.c.series, RUNS.c.night)):
+        for series, *night in connection.execute(entries):
             nights[series].append((*night,))
         closed = {shown_series(series): facts for series, facts in retired(connection).items()}
         known = {shown_series(series): series for series in sorted(nights)}
@@ -163,15 +162,17 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
 
 
 def _pulse(
-    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[tuple[str, int, str]], due: Due
+    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[tuple[str, int, int]], due: Due
 ) -> Pulse:
-    """What is to be said of a series, by night, entry in force, and when it was first recorded."""
+    """What is to be said of a series, by night with its first entry and the one in force."""
     there = [one for one in nights if one[0] <= due.latest]
     asked = [one for one in there if due.night is not None and one[0] == due.night.isoformat()]
-    last, entry, came = max(asked or there, default=("", 0, ""))
+    last, first, entry = max(asked or there, default=("", 0, 0))
     given_up = _given_up(excused, last, due)
     if not last:
         return Pulse(bool(given_up), given_up or NEVER, name)
+    # Another revision of a night does not make it younger.
+    came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == first)))
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
     facts = nights_at(connection, [entry])[entry]
     fault, waits = _fault(last, hours, due)
