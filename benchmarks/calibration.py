@@ -56,12 +56,12 @@ def drawn(cohort: Cohort, size: str, seed: int) -> Cohort:
 def cut(calibration: Calibration, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A chance cut at what its end bins observed, half a patient inwards, and its bin's interval."""
     bins = calibration.reliability
-    ends = [(b.observed, (b.observed * b.size + 0.5) / (b.size + 1)) for b in (bins[0], bins[-1])]
+    ends = [(b.observed.value, (b.observed.value * b.size + 0.5) / (b.size + 1)) for b in (bins[0], bins[-1])]
     low, high = sorted((max(ends[0]), min(ends[1])))
     chance = np.clip(chance, low, high)
     middles = np.array([b.predicted for b in bins])
     place = np.searchsorted((middles[1:] + middles[:-1]) / 2, chance)
-    bounds = (np.array([getattr(b, end) for b in bins])[place] for end in ("low", "high"))
+    bounds = (np.array([getattr(b.observed, end) for b in bins])[place] for end in ("low", "high"))
     return chance, *(
         limit(bound, chance) for limit, bound in zip((np.minimum, np.maximum), bounds, strict=True)
     )

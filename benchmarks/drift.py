@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from screening import read_cohort, train
-from screening.documents import ScoreCounts
-from screening.documents.drift import alarms
+from screening.documents.run import ScoreCounts
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, record_night
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.page.rules import drift_alarms
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -47,7 +47,9 @@ def counted(known: np.ndarray, cell: np.ndarray) -> ScoreCounts:
     counts = np.bincount(cell, minlength=len(known))
     found = shift(known, counts)
     assert found is not None
-    return ScoreCounts("row", tuple(known), tuple(counts), found.distance, found.p, found.higher)
+    return ScoreCounts(
+        unit="row", known=known, counted=counts, distance=found.distance, p=found.p, higher=found.higher
+    )
 
 
 def nights_alone(times: int) -> None:
@@ -64,7 +66,9 @@ def nights_alone(times: int) -> None:
                 past = scores_of(rng, trained)
                 edges = inner_edges(past)
                 known = np.bincount(cells_of(past, edges), minlength=len(edges) + 1)
-                alarmed += alarms(counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges)))
+                alarmed += drift_alarms(
+                    counted(known, cells_of(scores_of(rng, tonight) + by * SPREAD, edges))
+                )
             row.append(f"{100 * alarmed / draws:.1f}")
         print(f"| {trained} | {tonight} | {' | '.join(row)} |", flush=True)
 
@@ -101,11 +105,7 @@ def nights_together(times: int) -> None:
                 for who, scores in stays(rng, beds, stay, by):
                     cell = cells_of(scores, edges)
                     every += np.bincount(cell, minlength=len(known))
-                    nights.append(
-                        ScoreCounts(
-                            "row", tuple(known), (), who=tuple(who.tolist()), cell=tuple(cell.tolist())
-                        )
-                    )
+                    nights.append(ScoreCounts(unit="row", known=known, counted=(), who=who, cell=cell))
                 told = drift_over(nights)
                 alarmed += told.reason is not None
                 if by == 0:
@@ -162,7 +162,7 @@ class Ward:
     def alarmed(self, cell: np.ndarray, nights: int) -> str:
         """Percentage of nights of 300 patients with an alarm."""
         picks = (self.rng.choice(len(cell), 300, replace=False) for _ in range(nights))
-        return f"{100 * np.mean([alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
+        return f"{100 * np.mean([drift_alarms(counted(self.known, cell[rows])) for rows in picks]):.1f}"
 
 
 def models(recipes: list[str], trainings: int, nights: int) -> None:
@@ -200,7 +200,9 @@ def long_history(nights: int) -> None:
         for night in range(nights):
             date = str(datetime.date(2023, 1, 1) + datetime.timedelta(days=night))
             who, cell = rng.integers(2**32, size=240).tolist(), rng.integers(20, size=240).tolist()
-            drift = ScoreCounts("row", (34,) * 20, (12,) * 20, 0.05, 0.5, False, tuple(who), tuple(cell))
+            drift = ScoreCounts(
+                unit="row", known=(34,) * 20, counted=(12,) * 20, distance=0.05, p=0.5, who=who, cell=cell
+            )
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
             found = record_night(ledger, brought)

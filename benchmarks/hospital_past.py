@@ -168,7 +168,7 @@ def promised(seed: int, rows: int) -> Iterator[dict[str, object]]:
         (there,) = validate(model, f"{folder}/later.parquet").classes.values()
     differences = {name: there.differences[name] for name in FIGURES}
     yield {"seed": seed, "rows": len(past)} | {
-        name: 2 * OUTSIDE * one.difference / (one.high - one.low) for name, one in differences.items()
+        name: 2 * OUTSIDE * one.value / (one.high - one.low) for name, one in differences.items()
     }
 
 

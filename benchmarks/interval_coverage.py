@@ -89,8 +89,8 @@ def at_chosen_threshold(n: int, *setting) -> list[float]:
         group = np.concatenate([patient, patient.max() + 1 + np.arange(len(negatives))])
         point = choose(np.concatenate([scores, negatives]), y, rule, group, seed)
         truth = norm.sf(point.threshold)
-        inside = point.sensitivity_low <= truth <= point.sensitivity_high
-        found.append([inside, truth, point.sensitivity_high - point.sensitivity_low])
+        inside = point.sensitivity.low <= truth <= point.sensitivity.high
+        found.append([inside, truth, point.sensitivity.high - point.sensitivity.low])
     return np.mean(found, axis=0).tolist()
 
 
@@ -104,8 +104,8 @@ def of_fold_machines(n: int, rule: Rule, rows: int, prevalence: float, repeats: 
         hit, clear = model.sensitivity(point.threshold), model.specificity(point.threshold)
         true = {"sensitivity": hit, "specificity": clear} | predictive(prevalence, hit, 1 - clear)
         shown = vars(point)
-        if shown["npv"] is not None:
-            found.append([shown[f"{f}_low"] <= true[f] <= shown[f"{f}_high"] for f in FIGURES])
+        if shown["npv"].value is not None:
+            found.append([shown[f].low <= true[f] <= shown[f].high for f in FIGURES])
     return np.mean(found, axis=0).tolist()
 
 

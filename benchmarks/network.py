@@ -28,9 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
+from screening.documents.history import OverviewDocument, SeriesNight
 from screening.documents.model import TrainedOn
-from screening.documents.overview import OverviewDocument, SeriesNight
-from screening.documents.shape import plain
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
@@ -80,7 +79,7 @@ class Entered:
                 assert action == "promote" and evidence.nights > 0
                 promote(ledger, series, after, "found more in shadow", evidence)
             else:
-                record_retraining(ledger, series, before, after, plain(self.learned))
+                record_retraining(ledger, series, before, after, self.learned.to_dict())
         else:
             record_verdicts(ledger, self.key, self.verdicts)
 

@@ -205,7 +205,8 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
     flagged = scores >= point.threshold
     found: dict[str, Any] = {"status": "ok", "threshold": point.threshold, "misses": point.misses}
     for figure, true in (("sensitivity", flagged[ill].mean()), ("specificity", 1 - flagged[~ill].mean())):
-        found |= {f"{figure}{end}": getattr(point, f"{figure}{end}") for end in ("", "_low", "_high")}
+        ends = getattr(point, figure).ends
+        found |= {f"{figure}{end}": value for end, value in zip(("", "_low", "_high"), ends, strict=True)}
         found[f"{figure}_new"] = float(true)
     found |= {"auroc": auroc(held, y), "auroc_low": low, "auroc_high": high, "auroc_new": auroc(scores, ill)}
     m, n = point.n_positive, int(ill.sum())

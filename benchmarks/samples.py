@@ -29,15 +29,14 @@ def judged(recipe: str, past: str, new: str, contract: str, label: str, max_rows
         run = score(model, SAMPLES / new, Path(folder) / "run", label=label)
     found = run.document["evaluation"]
     rows = []
-    for point in model.operating_points:
-        name = point["class"]
-        auroc = model.document["validation"]["summary"][name]["auroc"]
-        promised = (
-            f"{point['sensitivity']:.2f} ({point['sensitivity_low']:.2f}-{point['sensitivity_high']:.2f})"
-        )
+    for point in model.facts.operating_points:
+        auroc = model.facts.validation.summary[point.label].auroc.value
+        sensitivity, low, high = point.sensitivity.ends
+        rates = [point.specificity.value]
+        rates += [found[point.label][name]["value"] for name in ("sensitivity", "specificity")]
         rows.append(
-            f"| `{recipe}` | {name} | {auroc:.3f} | {promised} | {point['specificity']:.2f} "
-            f"| {found[name]['sensitivity']:.2f} | {found[name]['specificity']:.2f} | {seconds:.1f} |"
+            f"| `{recipe}` | {point.label} | {auroc:.3f} | {sensitivity:.2f} ({low:.2f}-{high:.2f}) "
+            f"| {' | '.join(f'{rate:.2f}' for rate in rates)} | {seconds:.1f} |"
         )
     return rows
 

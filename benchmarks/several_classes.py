@@ -32,9 +32,8 @@ from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.chances import likeliest, log_odds
 from screening.recipes.loading import load_recipe
-from screening.statistics.calibration import fit_platt
+from screening.statistics.calibration import fit_platt, likeliest
 from screening.statistics.ranking import auroc, average_precision
 from screening.validation.held_out import HeldOut, blended
 
@@ -124,7 +123,7 @@ def against_rest(past: Cohort, name: str, later: Cohort, seed: int) -> np.ndarra
     found = trained(alone, "auto", repeats=1, search=None, seed=seed).held_out
     held, x = found.decisions.mean(axis=0)[:, 0], found.encoder.transform(later)
     platt = fit_platt(held, found.encoded.target == 1, np.ones(len(held)))
-    return log_odds(platt, found.ensemble.decisions(x)[:, 0])
+    return platt.log_odds(found.ensemble.decisions(x)[:, 0])
 
 
 def summarised(rows: pd.DataFrame) -> str:

@@ -116,8 +116,7 @@ def printed(validation: Validation, model: Trained, new: Cohort) -> Iterator[dic
     held, y, groups = validation.scores[:, 0], validation.watched[:, 0], validation.groups
     scores, ill, codes = model.scores(new), labels_of(new) == "yes", group_codes(new.group)
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
-        ends = [getattr(point, f"{figure}{end}") for end in ("", "_low", "_high")]
-        yield of(figure, *ends, true, se)
+        yield of(figure, *getattr(point, figure).ends, true, se)
     low, high = delong(held, y, codes=group_codes(groups), widening=widening(validation.n_settings))
     true, pull = placements(scores, ill)
     yield of("auroc", auroc(held, y), low, high, true, spread(pull, ill, codes) / 1.96)
@@ -144,13 +143,13 @@ def differences(
     most = max(each.n_settings for each, _ in (one, other))
     found = auroc_difference(held, beside, y, groups, n_settings=most)
     se = spread(pull - pull2, ill, codes) / 1.96
-    yield of("auroc difference", found.difference, found.low, found.high, area - area2, se)
+    yield of("auroc difference", found.value, found.low, found.high, area - area2, se)
     clear, clear2 = held < points[0], beside < points[1]
     mine = None if groups is None else groups[~y]
     found = specificity_difference(clear[~y], clear2[~y], one[0].fold[~y], mine)
     moved = (scores[0] < points[0]).astype(float) - (scores[1] < points[1])
     true, se = float(moved[~ill].mean()), error(moved, ~ill, codes)
-    yield of("specificity difference", found.difference, found.low, found.high, true, se)
+    yield of("specificity difference", found.value, found.low, found.high, true, se)
 
 
 def cohort(name: str, rows: int, seed: int, repeats: Sequence[int]) -> Iterator[dict[str, Any]]:

@@ -25,9 +25,7 @@ from resumed import run_missing
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from screening.documents.history import Estimate, HistoryDocument, SensitivityAndPpv
-from screening.documents.shape import plain
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument, SensitivityAndPpv
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, record_night
@@ -102,7 +100,7 @@ def patients_needed(past: int, fall: float) -> int | None:
     """Independent patients by which half of all histories say that the PPV fell; None where none do."""
     points = [promise(np.random.default_rng(seed), past) for seed in range(20)]
     ppv = float(np.mean([truth(point.threshold)["ppv"] for point in points])) - fall
-    reach = WIDER * float(np.mean([point.ppv_ends[0] - point.ppv_ends[1] for point in points]))
+    reach = WIDER * float(np.mean([point.ppv.ends[0] - point.ppv.ends[1] for point in points]))
     for size in np.geomspace(10, 1e5, 500):
         quantile = ndtri(0.5 + level_of_every_look(size) / 2)
         if np.hypot(reach, quantile * (ppv * (1 - ppv) / size) ** 0.5) < fall:
@@ -120,11 +118,7 @@ def nights_of(
     apart: float,
 ) -> Iterator[HistoryDocument]:
     """Enter nights and their verdicts, and look at the history now and then."""
-    sensitivity, ppv = (
-        Estimate(value=value, low=low, high=high)
-        for value, low, high in (point.sensitivity_ends, point.ppv_ends)
-    )
-    promised = plain(SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv))
+    promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
     facts = {
         "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": point.threshold},
         "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "attention": [],
@@ -153,7 +147,7 @@ def nights_of(
             record_verdicts(ledger, of_key, verdicts)
         due = [one for one in due if one[0] > number]
         if (number + 1) % EVERY == 0 or number + 1 == nights:
-            yield history_in(history(ledger))
+            yield HistoryDocument.from_dict(history(ledger))
 
 
 def one_history(
@@ -209,7 +203,7 @@ def direct(stay: str, nights: int, top: bool, seed: int) -> tuple[bool, bool]:
         confirmed |= {names[i] for i in asked if ill[i]}
     of_flagged, of_rest = (pooled(part) for part in zip(*samples, strict=True))
     found, missed = of_flagged.per_night(), of_rest.per_night()
-    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed, found)))
+    low, high = (1 / (1 + end) for end in reversed(ratio_interval(missed.ends, found.ends)))
     ppv = of_flagged.share()
     return ppv.low <= right["ppv"] <= ppv.high, low <= right["sensitivity"] <= high
 

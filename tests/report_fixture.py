@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.attention import of_run
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
+from screening.page.rules import of_run
 
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
@@ -39,30 +39,43 @@ def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[s
     se, sp = wilson(hit, len(positive)), wilson(clear, len(negative))
     with np.errstate(invalid="ignore", divide="ignore"):
         ppv, npv = hit / flags, clear / (len(y) - flags)
-    columns = {
-        "threshold": thresholds, "sensitivity": hit / len(positive), "sensitivity_low": se[0],
-        "sensitivity_high": se[1], "specificity": clear / len(negative), "specificity_low": sp[0],
-        "specificity_high": sp[1], "flag_rate": flags / len(y), "ppv": ppv, "npv": npv,
-    }  # fmt: skip
-    return {k: [float(v) if np.isfinite(v) else None for v in column] for k, column in columns.items()}
+    bands = {"sensitivity": (hit / len(positive), *se), "specificity": (clear / len(negative), *sp)}
+    columns = {"threshold": thresholds, "flag_rate": flags / len(y), "ppv": ppv, "npv": npv}
+    return {name: known(column) for name, column in columns.items()} | {
+        name: estimate(*map(known, band)) for name, band in bands.items()
+    }
 
 
-def intervals(at: dict[str, Any]) -> dict[str, Any]:
-    """Predictive values with ends around them, and reviews per case."""
+def known(column: np.ndarray) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in column]
+
+
+def estimate(value: Any = None, low: Any = None, high: Any = None) -> dict[str, Any]:
+    return {"value": value, "low": low, "high": high}
+
+
+def at_threshold(scores: np.ndarray, y: np.ndarray, threshold: float) -> dict[str, Any]:
+    """The figures of one threshold, predictive values with ends around them."""
+    drawn = figures(scores, y, np.array([threshold]))
+    at = {name: column[0] for name, column in drawn.items() if isinstance(column, list)}
     ppv, npv, rate = at["ppv"], at["npv"], at["flag_rate"]
     return {
-        "ppv_low": ppv and ppv * 0.8, "ppv_high": ppv and ppv * 1.2, "npv_low": npv and npv * 0.99,
-        "npv_high": 0.999, "nne": 1 / ppv if ppv else None, "nne_low": None, "nne_high": None,
-        "flag_rate_low": rate * 0.9, "flag_rate_high": rate * 1.1,
-    }  # fmt: skip
+        "threshold": at["threshold"],
+        **{
+            name: {end: drawn[name][end][0] for end in drawn[name]} for name in ("sensitivity", "specificity")
+        },
+        "ppv": estimate(ppv, ppv and ppv * 0.8, ppv and ppv * 1.2),
+        "npv": estimate(npv, npv and npv * 0.99, 0.999),
+        "nne": estimate(1 / ppv if ppv else None),
+        "flag_rate": estimate(rate, rate * 0.9, rate * 1.1),
+    }
 
 
 def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
-    at = {k: v[0] for k, v in figures(scores, y, np.array([threshold])).items()}
     return {
-        **at, "class": label, "chosen_by": "training", "reason": None,
+        **at_threshold(scores, y, threshold), "class": label, "chosen_by": "training", "reason": None,
         "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
-        **intervals(at), "misses": 7, "n_positive": int(y.sum()), "n_negative": int((~y).sum()),
+        "misses": 7, "n_positive": int(y.sum()), "n_negative": int((~y).sum()),
         "n_groups": None, "prevalence": float(y.mean()),
         "notes": [f"with {int(y.sum())} positives, sensitivity 0.90 is known to ± 0.07"],
     }  # fmt: skip
@@ -83,15 +96,14 @@ def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: 
         ("miss_cost", 20, np.quantile(scores, 0.78)),
         ("g_mean", None, np.quantile(scores, 0.74)),
     ):
-        row = {k: v[0] for k, v in figures(scores, y, np.array([float(threshold)])).items()}
+        row = at_threshold(scores, y, float(threshold))
         rule = {"name": name, "value": value, "confidence": None, "prevalence": None}
-        options.append({**row, **intervals(row), "rule": rule, "misses": 7, "notes": [], **sizes})
+        options.append({**row, "rule": rule, "misses": 7, "notes": [], **sizes})
     return {
         "point": operating_point(scores, y, label, used),
         "curve": figures(scores, y, thresholds),
         "summary": sizes
-        | {"auroc": 0.87, "auroc_low": 0.82, "auroc_high": 0.91}
-        | {"average_precision": 0.52, "average_precision_low": 0.4, "average_precision_high": 0.63},
+        | {"auroc": estimate(0.87, 0.82, 0.91), "average_precision": estimate(0.52, 0.4, 0.63)},
         "points": options,
     }
 
@@ -209,12 +221,12 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
     near = int((scores >= threshold - 0.06).sum())
 
     def case(i: int) -> dict[str, Any]:
+        rarer = max(1, int(609 * np.exp(-3 * (scores[i] + 0.5))))
         return {
             "id": f"{100234 + 7 * i:08d}", "group": None, "row": 1 + (37 * i) % n,
-            "score": float(scores[i]), "p_value": max(1, int(609 * np.exp(-3 * (scores[i] + 0.5)))) / 609,
+            "score": float(scores[i]), "p_value": estimate(rarer / 609),
             "class": "yes", "contributions": contributions(rng),
-            "missing": ["albumin"] if i % 9 == 0 else [], "chance": None, "chance_low": None,
-            "chance_high": None,
+            "missing": ["albumin"] if i % 9 == 0 else [], "chance": None,
         }  # fmt: skip
 
     names = list(model["training"]["missing"])
@@ -249,20 +261,17 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
 
 def judged(document: dict[str, Any]) -> dict[str, Any]:
     """The run with what deserves attention in it, as scoring decides it."""
-    return document | {"attention": [reason.to_dict() for reason in of_run(run_in(document))]}
+    return document | {"attention": [vars(reason) for reason in of_run(RunDocument.from_dict(document))]}
 
 
 def observed(**known: Any) -> dict[str, Any]:
     """What a threshold did to labelled rows, as far as it is known."""
-    names = [
-        f"{name}{end}"
-        for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc")
-        for end in ("", "_low", "_high")
-    ]
-    names += ["average_precision", "average_precision_low", "average_precision_high"]
+    names = (
+        "sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc", "average_precision",
+    )  # fmt: skip
     counts = dict.fromkeys(("true_positive", "false_negative", "false_positive", "true_negative"), 0)
     rest = dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups"))
-    return dict.fromkeys(names) | counts | rest | {"threshold": 0.1, "prevalence": 0.1} | known
+    return dict.fromkeys(names, estimate()) | counts | rest | {"threshold": 0.1, "prevalence": 0.1} | known
 
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}{% raw %}\u202eevil\u200b\"'&"

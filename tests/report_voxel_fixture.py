@@ -41,7 +41,7 @@ def voxel_model() -> dict[str, Any]:
         confusion={"classes": CLASSES, "counts": counts.tolist()},
         per_class=[
             {
-                "class": c, "n": int(n), "recall": 0.86, "recall_low": 0.79, "recall_high": 0.91,
+                "class": c, "n": int(n), "recall": {"value": 0.86, "low": 0.79, "high": 0.91},
                 "precision": 0.8,
             }
             for c, n in zip(CLASSES, shares, strict=True)
@@ -65,7 +65,7 @@ def voxel_run() -> dict[str, Any]:
             "flagged": n,
             "by_class": {"G4+3": n},
             "top_score": 1.7 - i / 10,
-            "p_value": 0.1,
+            "p_value": {"value": 0.1},
         }
         | {"discovery": False}
         for i, n in ((22, 61), (24, 34), (23, 0))
@@ -89,12 +89,10 @@ def voxel_run() -> dict[str, Any]:
             "group": "P22" if i % 3 else "P24",
             "row": i + 1,
             "score": 1.7 - i / 90,
-            "p_value": 0.045,
+            "p_value": {"value": 0.045},
             "class": "G4+3" if i % 2 else "G4+4",
             "missing": [],
             "chance": None,
-            "chance_low": None,
-            "chance_high": None,
             "contributions": [
                 {
                     "feature": c, "value": f"{rng.normal(m, 0.2 * m):.6g}", "unit": None,

@@ -40,8 +40,8 @@ def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, reci
 
     flagged, ill = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy(), new["ill"] == "yes"
 
-    assert flagged[ill].mean() == pytest.approx(point["sensitivity"], abs=0.06)
-    assert 1 - flagged[~ill].mean() == pytest.approx(point["specificity"], abs=0.05)
+    assert flagged[ill].mean() == pytest.approx(point["sensitivity"]["value"], abs=0.06)
+    assert 1 - flagged[~ill].mean() == pytest.approx(point["specificity"]["value"], abs=0.05)
     together = new.assign(flagged=flagged).groupby(["fever", "cough", "stay"])["flagged"].mean()
     assert set(together) <= {0.0, 1.0}
 
@@ -73,8 +73,8 @@ def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands
 
     cut, point = (choose(scores, y, Rule("min_sensitivity", 0.9), alike=given) for given in (None, numbers))
 
-    assert cut.sensitivity >= 0.9 > point.sensitivity > 0.8
-    assert point.specificity == pytest.approx(380 / 460, abs=0.03)
+    assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
+    assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
     assert "cannot be parted" in point.notes[0]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from screening.documents.chances import chance_band
+from screening.documents.base import Estimate
 from screening.documents.figures import Rates
 from screening.statistics.calibration import calibrate, chances, decision_curve, fit_platt
 from screening.statistics.operating_point import Rule, choose
@@ -24,8 +24,7 @@ def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0)
 
 def rates(sensitivity, specificity) -> Rates:
     """Two rates, each with the ends of its interval."""
-    names = [f"{name}{end}" for name in ("sensitivity", "specificity") for end in ("", "_low", "_high")]
-    return Rates(**dict(zip(names, (*sensitivity, *specificity), strict=True)))
+    return Rates(sensitivity=Estimate(*sensitivity), specificity=Estimate(*specificity))
 
 
 def table_of(**columns) -> pd.DataFrame:
@@ -44,7 +43,7 @@ def test_of_nearly_separated_scores_platt_scaling_is_that_of_scikit_learn():
     theirs.fit(scores[:, None], positive, sample_weight=weight)
 
     ends = np.array([scores.min(), scores.max()])
-    own, _, _ = chance_band(fit_platt(scores, positive, weight), ends)
+    own, _, _ = fit_platt(scores, positive, weight).chances(ends)
 
     np.testing.assert_allclose(own, theirs.predict_proba(ends[:, None])[:, 1], rtol=1e-4)
 
@@ -59,9 +58,9 @@ def test_subgroup_figures_are_those_of_its_rows_alone_and_missing_has_its_own_ro
 
     assert [row.level for row in column.rows] == ["f", "m", None]
     assert sum(row.n for row in column.rows) == 400
-    assert rows["f"].sensitivity == np.mean(scores[of_f & positive] >= 1)
-    assert rows["f"].specificity == np.mean(scores[of_f & ~positive] < 1)
-    assert rows["f"].sensitivity_low < rows["f"].sensitivity < rows["f"].sensitivity_high
+    assert rows["f"].sensitivity.value == np.mean(scores[of_f & positive] >= 1)
+    assert rows["f"].specificity.value == np.mean(scores[of_f & ~positive] < 1)
+    assert rows["f"].sensitivity.low < rows["f"].sensitivity.value < rows["f"].sensitivity.high
 
 
 def test_numbers_from_fewer_than_five_are_withheld_and_named():
@@ -70,10 +69,10 @@ def test_numbers_from_fewer_than_five_are_withheld_and_named():
     (column,) = performance_by_subgroup(table_of(ward=ward), np.arange(53.0), positive, 20.0)
     few_cases, few_others = column.rows
 
-    assert few_cases.sensitivity is None and few_cases.events is None
-    assert few_cases.specificity is not None
+    assert few_cases.sensitivity.value is None and few_cases.events is None
+    assert few_cases.specificity.value is not None
     assert {"sensitivity", "events"} == set(few_cases.few)
-    assert few_others.specificity is None and few_others.sensitivity is not None
+    assert few_others.specificity.value is None and few_others.sensitivity.value is not None
 
 
 def test_a_level_of_four_rows_shows_no_number_at_all():
@@ -81,7 +80,7 @@ def test_a_level_of_four_rows_shows_no_number_at_all():
         table_of(ward=["a"] * 50 + ["tiny"] * 4), np.arange(54.0), np.arange(54) % 2 == 0, 20.0
     )
     tiny = column.rows[1]
-    numbers = [value for key, value in vars(tiny).items() if key not in ("level", "few")]
+    numbers = [tiny.n, tiny.events, tiny.flag_rate, *tiny.sensitivity.ends, *tiny.specificity.ends]
 
     assert tiny.level == "tiny"
     assert numbers == [None] * len(numbers)
@@ -107,7 +106,7 @@ def test_many_rows_of_few_patients_count_as_few():
 
     (column,) = performance_by_subgroup(table_of(s=["x"] * 300), scores, positive, 1.0, groups)
 
-    assert column.rows[0].sensitivity is column.rows[0].n is None
+    assert column.rows[0].sensitivity.value is column.rows[0].n is None
 
 
 def test_a_night_of_many_rows_of_few_patients_tells_no_rate():
@@ -175,10 +174,10 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
 
     assert [row.prevalence for row in rows] == sorted(row.prevalence for row in rows)
-    assert [row.ppv for row in rows] == sorted(row.ppv for row in rows)
-    assert rows[1].ppv == pytest.approx(point.ppv)
-    assert all(row.ppv_low <= row.ppv <= row.ppv_high for row in rows)
-    assert rows[1].nne == pytest.approx(1 / rows[1].ppv)
+    assert [row.ppv.value for row in rows] == sorted(row.ppv.value for row in rows)
+    assert rows[1].ppv.value == pytest.approx(point.ppv.value)
+    assert all(row.ppv.low <= row.ppv.value <= row.ppv.high for row in rows)
+    assert rows[1].nne.value == pytest.approx(1 / rows[1].ppv.value)
 
 
 def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
@@ -269,10 +268,10 @@ def test_calibrated_chances_are_those_of_the_population_at_its_prevalence(preval
 
     assert found.earned
     assert chances(found, at)[0] == pytest.approx(odds / (1 + odds), abs=0.06)
-    assert found.slope == pytest.approx(1, abs=0.15)
+    assert found.slope.value == pytest.approx(1, abs=0.15)
     assert found.brier_skill == pytest.approx(1 - found.brier / prevalence / (1 - prevalence))
     assert 0.02 < found.brier_skill < 0.9
-    assert all(b.low - 0.05 <= b.predicted <= b.high + 0.05 for b in found.reliability)
+    assert all(b.observed.low - 0.05 <= b.predicted <= b.observed.high + 0.05 for b in found.reliability)
 
 
 @given(st.integers(0, 1000))
@@ -309,7 +308,7 @@ def test_the_band_of_a_chance_holds_the_true_one(grouped, prevalence):
         share = positive.mean()
         at_home = share if prevalence is None else prevalence
         weight = np.where(positive, at_home / share, (1 - at_home) / (1 - share))
-        _, low, high = chance_band(fit_platt(scores, positive, weight, codes), at)
+        _, low, high = fit_platt(scores, positive, weight, codes).chances(at)
         held.append((low <= expit(true)) & (expit(true) <= high))
 
     assert np.all((np.mean(held, axis=0) >= 0.92) & (np.mean(held, axis=0) < 0.985))
@@ -320,11 +319,11 @@ def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     point = choose(scores, positive, Rule("min_sensitivity", 0.9))
     low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
 
-    for name in ("ppv_low", "npv_high", "nne_low", "nne_high", "flag_rate", "flag_rate_low"):
+    for name in ("ppv", "npv", "nne", "flag_rate"):
         assert getattr(estimate, name) == getattr(point, name)
     for row in (low, high):
-        assert row.nne_low == pytest.approx(1 / row.ppv_high)
-        assert row.flag_rate_low < row.flag_rate < row.flag_rate_high
+        assert row.nne.low == pytest.approx(1 / row.ppv.high)
+        assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
 
 
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -14,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
-from screening.documents import Reason
-from screening.documents.attention import OLDEST_YEARS, flags_expected, of_model
-from screening.documents.attention import of_run as reasons_of
+from screening.documents.base import Estimate, Reason
 from screening.documents.run import RunDocument
-from screening.documents.stored import run_in
 from screening.page import format as shown
 from screening.page import render_run
+from screening.page.rules import OLDEST_YEARS, flags_expected, of_model
+from screening.page.rules import of_run as reasons_of
 
 
 def run(**changes) -> dict:
@@ -36,7 +34,7 @@ def run(**changes) -> dict:
 
 def undecided(document: dict) -> RunDocument:
     """The night before anything was decided, but for what the gates found in its data."""
-    return run_in(document)
+    return RunDocument.from_dict(document)
 
 
 def of_run(document: dict, **known) -> list[Reason]:
@@ -51,13 +49,13 @@ POINT, SUMMARY = "model__operating_points__0__", "model__validation__summary__ye
 COHORT = "model__contract__cohort__"
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
-    "not_better_than_chance": ({SUMMARY + "auroc_low": 0.5}, {SUMMARY + "auroc_low": 0.51}),
+    "not_better_than_chance": ({SUMMARY + "auroc__low": 0.5}, {SUMMARY + "auroc__low": 0.51}),
     "intervals_too_wide": (
-        {POINT + "sensitivity_low": 0.55, POINT + "sensitivity_high": 0.9},
-        {POINT + "sensitivity_low": 0.65, POINT + "sensitivity_high": 0.9},
+        {POINT + "sensitivity__low": 0.55, POINT + "sensitivity__high": 0.9},
+        {POINT + "sensitivity__low": 0.65, POINT + "sensitivity__high": 0.9},
     ),
     "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
-    "own_cases_not_flagged": ({POINT + "sensitivity": 0.0}, {POINT + "sensitivity": 0.01}),
+    "own_cases_not_flagged": ({POINT + "sensitivity__value": 0.0}, {POINT + "sensitivity__value": 0.01}),
     "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
     "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),
@@ -104,14 +102,14 @@ def test_ids_that_are_row_numbers_are_said_once():
 
 
 def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
-    spares = {POINT + "specificity_low": 0.0, POINT + "specificity": 0.0}
+    spares = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
 
-    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity_high": 0.04}))
-    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity_high": 0.06}))
+    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity__high": 0.04}))
+    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity__high": 0.06}))
 
 
 def test_quiet_nights_of_a_few_rows_are_no_silence():
-    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate": 0.1}
+    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
 
     assert "quiet_nights" not in codes(run(**few), quiet=5)
     assert "quiet_nights" in codes(run(**few), quiet=60)
@@ -147,7 +145,7 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
     night = run(model__training__leaks=[leak])
 
-    (reason,) = of_model(run_in(night).model)
+    (reason,) = of_model(RunDocument.from_dict(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
 
@@ -161,7 +159,7 @@ def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
 
 
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
-    low, high = flags_expected(run_in(run()).model, 240)
+    low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
 
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
@@ -172,7 +170,7 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
 
 def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more():
     known = {"model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000}
-    weak = {**known, POINT + "flag_rate": 0.95}
+    weak = {**known, POINT + "flag_rate__value": 0.95}
 
     assert "flags_unexpected" not in codes(run(counts__flagged=14_640, **weak))
     assert "flags_unexpected" in codes(run(counts__flagged=14_800, **weak))
@@ -181,12 +179,11 @@ def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more
 
 @given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
 def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, scored, known):
-    model = run_in(run()).model
+    model = RunDocument.from_dict(run()).model
     (point,) = model.operating_points
-    model = replace(
-        model,
-        operating_points=[replace(point, flag_rate=rate)],
-        validation=replace(model.validation, n_rows=known),
+    model = model.replace(
+        operating_points=[point.replace(flag_rate=Estimate(rate))],
+        validation=model.validation.replace(n_rows=known),
     )
 
     low, high = flags_expected(model, scored)
@@ -199,12 +196,12 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
 def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
     from scipy.stats import binom
 
-    document = run(**{POINT + "flag_rate": rate, "counts__scored": scored, "counts__read": scored})
+    document = run(**{POINT + "flag_rate__value": rate, "counts__scored": scored, "counts__read": scored})
     document["model"]["contract"]["cohort"]["capacity"] = None
     night, alarms = undecided(document), 0.0
     for flagged in range(scored + 1):
-        counts = replace(night.counts, flagged=flagged)
-        alarms += bool(reasons_of(replace(night, counts=counts))) * binom.pmf(flagged, scored, rate)
+        counts = night.counts.replace(flagged=flagged)
+        alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(flagged, scored, rate)
 
     assert alarms < 0.01
 
@@ -222,7 +219,7 @@ def said(reasons: list[dict]) -> list[str]:
 
 
 def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
-    only = Reason("odd", "Something is odd.", remedy="Look at it.").to_dict()
+    only = vars(Reason("odd", "Something is odd.", remedy="Look at it."))
     night = run(counts__refused=7) | {"attention": [only]}
 
     assert told_on(render_run(night)) == ["Something is odd.", "Look at it."]
@@ -232,13 +229,13 @@ def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
 @settings(max_examples=25, deadline=None)
 @given(
     st.sets(st.sampled_from(sorted(TELLING))),
-    st.lists(st.builds(Reason, st.just("values"), st.text("αz é<&\u202e", min_size=1).map("crp {}.".format))),
+    st.lists(st.text("αz é<&\u202e", min_size=1).map(lambda text: Reason("values", f"crp {text}."))),
     st.integers(0, 5),
 )
 def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, quiet):
     night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
-    night["attention"] = [reason.to_dict() for reason in gates]
-    reasons = [reason.to_dict() for reason in of_run(night, quiet=quiet)]
+    night["attention"] = [vars(reason) for reason in gates]
+    reasons = [vars(reason) for reason in of_run(night, quiet=quiet)]
 
     told = told_on(render_run(night | {"attention": reasons}))
 

@@ -44,7 +44,7 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     (other,) = found["beside"]
     assert other["figures"] == found["figures"]
     gaps = other["differences"]
-    assert {gap["difference"] for gap in gaps.values()} == {0.0}
+    assert {gap["value"] for gap in gaps.values()} == {0.0}
     assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
     # New rows may differ though none of these does: by about two of them.
     assert -0.01 < gaps["specificity"]["low"] < 0 < gaps["specificity"]["high"] < 0.01
@@ -56,15 +56,17 @@ def test_the_figures_are_those_that_training_the_other_method_states(cohort, mod
 
     stated = comparison_of(model)["beside"][0]["figures"]
     (point,) = alone["operating_points"]
-    assert stated["auroc"] == pytest.approx(alone["validation"]["summary"]["yes"]["auroc"], abs=1e-12)
-    assert stated["specificity"] == pytest.approx(point["specificity"], abs=1e-12)
-    assert stated["sensitivity"] == pytest.approx(point["sensitivity"], abs=1e-12)
+    assert stated["auroc"] == pytest.approx(
+        alone["validation"]["summary"]["yes"]["auroc"]["value"], abs=1e-12
+    )
+    assert stated["specificity"] == pytest.approx(point["specificity"]["value"], abs=1e-12)
+    assert stated["sensitivity"] == pytest.approx(point["sensitivity"]["value"], abs=1e-12)
 
 
 def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
     alone = trained(cohort, "svm", search=2)
 
-    assert "comparison" not in alone.document["validation"]
+    assert alone.document["validation"]["comparison"] is None
     assert alone.document["operating_points"] == model.document["operating_points"]
 
 

@@ -282,7 +282,7 @@ def test_only_members_that_surely_add_to_the_auroc_carry_the_ranking(cohort, noi
 
     assert [member.recipe for member in model.facts.carrying(point.label)] == ["histogram_boosting"]
     assert boosting.gain.low > 0 > logistic.gain.low
-    without = roc_auc_score(ill, rows["score"]) - logistic.gain.difference
+    without = roc_auc_score(ill, rows["score"]) - logistic.gain.value
     assert without == pytest.approx(boosting.auroc)
     page = render_model(model.document)
     assert "What carries the ranking: <bdi>histogram_boosting</bdi> adds" in page

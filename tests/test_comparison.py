@@ -100,8 +100,8 @@ def test_a_method_is_judged_as_training_it_would_state(folder, compared):
     own = model.validation.set_index("id")["score"]
     assert entry["chosen"] == model.document["validation"]["search"]["chosen"]
     assert judged.sort_index().to_numpy() == pytest.approx(own.sort_index().to_numpy(), abs=1e-9)
-    assert entry["figures"]["auroc"]["value"] == pytest.approx(stated["auroc"])
-    assert entry["figures"]["specificity"]["value"] == pytest.approx(point["specificity"])
+    assert entry["figures"]["auroc"]["value"] == pytest.approx(stated["auroc"]["value"])
+    assert entry["figures"]["specificity"]["value"] == pytest.approx(point["specificity"]["value"])
 
 
 def test_ranks_come_with_several_cohorts(compared):

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.documents.validation import Difference
+from screening.documents.base import Estimate
 from screening.statistics.paired import recall_difference, resampled_difference
 from screening.statistics.ranks import against_control, cliques, critical_difference, friedman, holm
 from screening.validation.validation import mean_curve, measured, resampled
@@ -65,7 +65,7 @@ def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
 
     same = resampled_difference((0.9, 0.9), (one, other), 50)
     better = resampled_difference((0.9, 0.5), (one, blind), 50)
-    assert same == Difference(difference=0.0, low=0.0, high=0.0)
+    assert same == Estimate(0.0, 0.0, 0.0)
     assert better.low > 0.2
 
 
@@ -82,7 +82,7 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     found = recall_difference(right, others, target, groups)
 
     low, high = np.quantile(gaps, [0.025, 0.975])
-    assert found.difference == pytest.approx(gaps.mean(), abs=0.01)
+    assert found.value == pytest.approx(gaps.mean(), abs=0.01)
     assert found.high - found.low == pytest.approx(high - low, rel=0.15)
 
 

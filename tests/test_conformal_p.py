@@ -1,6 +1,5 @@
 """Conformal p-values are exact ranks; false discoveries among many screened."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,7 @@ from report_fixture import nosocomial_run
 from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.page import draw_run
 from screening.scoring.reference_distribution import Discoveries
 from screening.statistics.p_values import group_maxima, p_values, resolution_warning
@@ -111,7 +110,7 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
 
     assert facts.found == 0
     assert "needs at least 79 of them above every known negative" in facts.warning
-    night = replace(run_in(nosocomial_run()), discoveries=facts)
+    night = RunDocument.from_dict(nosocomial_run()).replace(discoveries=facts)
     assert "Insufficient resolution" in draw_run(night)
 
 
@@ -125,7 +124,7 @@ def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):
 
     assert said["per"] == "row" and said["n_screened"] == 120
     assert sum(marked) == said["found"] > 0
-    assert all(case["p_value"] <= said["p_cut"] for case in cases if case["discovery"])
+    assert all(case["p_value"]["value"] <= said["p_cut"] for case in cases if case["discovery"])
     assert "· FDR" in (run.directory / "report.html").read_text()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from test_ledger import FACTS, QUESTION, enter
 
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
 from screening.ledger.control import control_charts
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
@@ -186,7 +186,7 @@ def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
 
 
 def test_the_page_draws_the_charts_and_says_under_each_what_left_its_limits(told):
-    page, words = render_history(told), sentences(history_in(told).series[0])
+    page, words = render_history(told), sentences(HistoryDocument.from_dict(told).series[0])
 
     assert page.count('class="mark signal"') == 2
     assert "On 2026-01-30 24% of the rows read were flagged, above the control limit" in page

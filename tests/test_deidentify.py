@@ -18,7 +18,6 @@ from screening.deidentify.cases import WITHHELD
 from screening.deidentify.k_anonymity import LEAST, at_least, crowds, suppress_small
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
-from screening.documents.shape import plain, read
 from screening.errors import UsageError
 
 KEY = SiteKey(bytes(range(32)))
@@ -36,7 +35,7 @@ def document_of(run: Path) -> dict:
 
 
 def run_of(document: dict) -> RunDocument:
-    return read(RunDocument, document, "run.json")
+    return RunDocument.from_dict(document, "run.json")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def measured(listed: list[dict], owner_of: dict[str, str]) -> int:
 def assert_hides(document: dict) -> None:
     run = run_of(document)
     copy = deidentified(run, KEY)
-    found = plain(copy.run)
+    found = copy.run.to_dict()
     owner_of = {KEY.pseudonym(case.id): case.group or case.id for case in (*run.cases, *run.near_misses)}
     listed = [*found["cases"], *found["near_misses"]]
 

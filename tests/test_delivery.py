@@ -1,7 +1,6 @@
 """A table that is sound row by row and wrong as a whole: half of it, yesterday's, another ward's."""
 
 import datetime
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,7 +63,7 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
         found, findings = examine(night(number), came(20, number, 17), past)
         assert [one.reason.code for one in findings] == ["not_whole"]
         past[night(number)] = found
-    past[night(12)] = replace(found, accepted="half of the ward is closed")
+    past[night(12)] = found.replace(accepted="half of the ward is closed")
 
     assert codes(came(20, 13, 16, 20), past, 13) == []
 
@@ -87,10 +86,10 @@ def test_weekends_of_a_clinic_are_known_after_some_weeks():
 def test_rows_of_one_patient_come_and_go_together():
     """Two patients of 500 voxels less are not a thousand patients less."""
     counts = 500 * np.array(ROWS[:6])
-    past = {night(n): replace(came(int(rows), n), units=ROWS[n]) for n, rows in enumerate(counts)}
+    past = {night(n): came(int(rows), n).replace(units=ROWS[n]) for n, rows in enumerate(counts)}
 
-    assert codes(replace(came(18_000, 6), units=36), past, 6) == []
-    assert codes(replace(came(9_000, 6, 15), units=18), past, 6) == ["not_whole"]
+    assert codes(came(18_000, 6).replace(units=36), past, 6) == []
+    assert codes(came(9_000, 6, 15).replace(units=18), past, 6) == ["not_whole"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_what_the_contract_states_and_ids_of_another_shape():
 def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
     """In days before it; tables of one day are held to that, tables of stays to how often somebody comes."""
     nights = {
-        day: replace(one, **{name: night(number - old) for name, old in (past or {}).items()})
+        day: one.replace(**{name: night(number - old) for name, old in (past or {}).items()})
         for number, (day, one) in enumerate(ward().items())
     }
     tonight = came(40, 10, oldest=night(10 - oldest), newest=night(10 - newest))

@@ -11,7 +11,7 @@ from screening import read_cohort
 from screening.contract.contract import Contract
 from screening.deidentify import deidentified
 from screening.deidentify.key import SiteKey
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import CohortError
 
 CONTRACT = """
@@ -76,7 +76,7 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
 
 def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_flagged(night):
     desk, told = night
-    run = run_in(json.loads((desk / "run" / "run.json").read_text()))
+    run = RunDocument.from_dict(json.loads((desk / "run" / "run.json").read_text()))
     key = SiteKey(bytes(range(32)))
 
     assert "Surname" not in told

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from screening import read_cohort, save_model, score
 from screening.cli import app
 from screening.comparison.compare import compare
+from screening.documents import DOCUMENTS
+from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.shape import read
-from screening.documents.stored import DOCUMENTS, comparison_in, run_in
 from screening.errors import ModelError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
@@ -53,8 +53,8 @@ def stored(path: Path) -> dict:
 def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
     folder = request.getfixturevalue(kind)
 
-    model = read(ModelDocument, stored(folder / "model" / "model.json"), "model.json")
-    run = read(RunDocument, stored(folder / "run" / "run.json"), "run.json")
+    model = ModelDocument.from_dict(stored(folder / "model" / "model.json"), "model.json")
+    run = RunDocument.from_dict(stored(folder / "run" / "run.json"), "run.json")
 
     assert model.validation.n_rows == model.training.n_rows_used
     assert run.counts.read == run.counts.scored + run.counts.refused
@@ -65,7 +65,7 @@ def test_what_the_ledger_tells_is_what_its_type_says(night):
     with open_ledger(str(night / "screening.db")) as book:
         told = json.loads(json.dumps(history(book)))
 
-    found = read(HistoryDocument, told, "history")
+    found = HistoryDocument.from_dict(told, "history")
 
     assert [run.night for run in found.runs] == [found.series[0].last]
     assert found.runs[0].cases == stored(night / "run" / "run.json")["counts"]["cases"]
@@ -77,7 +77,7 @@ def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
     )
     found = compare({"past": cohort}, ["svm", "logistic"], search=1)
 
-    document = comparison_in(json.loads(json.dumps(found.document)))
+    document = ComparisonDocument.from_dict(json.loads(json.dumps(found.document)))
 
     assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
 
@@ -87,7 +87,7 @@ def test_a_key_that_no_type_knows_is_noticed(night):
     document["counts"]["guessed"] = 1
 
     with pytest.raises(ModelError, match=r"counts\.guessed"):
-        read(RunDocument, document, "run.json")
+        RunDocument.from_dict(document, "run.json")
 
 
 # Older ones describe fewer of the nested keys.
@@ -108,7 +108,7 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 @pytest.mark.parametrize(
     "place",
     [
-        ("model", "validation", "curves", "yes", "sensitivity_low"),
+        ("model", "validation", "curves", "yes", "sensitivity", "low"),
         ("model", "validation", "search", "scores"),
         ("score_counts", "yes", "counts"),
         ("scale", "past_cases"),
@@ -122,5 +122,5 @@ def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
         part = part[step]
     part[place[-1]].pop()
 
-    with pytest.raises(ModelError, match=rf"{place[-2]}.*not of one length"):
-        run_in(document)
+    with pytest.raises(ModelError, match="not of one length"):
+        RunDocument.from_dict(document)

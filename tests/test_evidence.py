@@ -99,7 +99,7 @@ def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(co
         point = choose(model.scores[0], model.y, rule, seed=seed, fold=model.fold)
         se, sp = model.sensitivity(point.threshold), model.specificity(point.threshold)
         true = {"sensitivity": se, "specificity": sp} | predictive(0.1, se, 1 - sp)
-        ends = [(getattr(point, f"{name}_low"), getattr(point, f"{name}_high")) for name in true]
+        ends = [getattr(point, name).ends[1:] for name in true]
         inside.append([low <= value <= high for (low, high), value in zip(ends, true.values(), strict=True)])
 
     # 93 to 97 in 100 is meant; three standard errors of a share over so many cohorts are 3 in 100. The
@@ -113,7 +113,7 @@ def test_a_promised_sensitivity_is_kept_on_average(cohorts):
     true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
 
     assert np.mean(true) >= 0.9
-    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity for point in points]), abs=0.012)
+    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)
 
 
 def test_repeats_tell_the_spread_between_deals():
@@ -121,10 +121,10 @@ def test_repeats_tell_the_spread_between_deals():
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
         point = choose(model.scores.mean(axis=0), model.y, RULES[0], repeats=model.scores)
-        inside.append(point.specificity_low <= model.specificity(point.threshold) <= point.specificity_high)
+        inside.append(point.specificity.low <= model.specificity(point.threshold) <= point.specificity.high)
         bare = choose(model.scores.mean(axis=0), model.y, RULES[0])
         widths.append(
-            [point.specificity_high - point.specificity_low, bare.specificity_high - bare.specificity_low]
+            [point.specificity.high - point.specificity.low, bare.specificity.high - bare.specificity.low]
         )
 
     assert np.mean(inside) >= 0.92
@@ -134,7 +134,7 @@ def test_repeats_tell_the_spread_between_deals():
 def test_the_interval_of_the_area_holds_for_the_mean_of_fold_machines(cohorts, monkeypatch):
     monkeypatch.setattr("screening.statistics.tally.DRAWS", 20)  # of average precision, not looked at here
     found = [summary(model.scores[0], model.y) for model in cohorts]
-    held = [s.auroc_low <= m.auroc <= s.auroc_high for s, m in zip(found, cohorts, strict=True)]
+    held = [s.auroc.low <= m.auroc <= s.auroc.high for s, m in zip(found, cohorts, strict=True)]
 
     assert 0.93 <= np.mean(held) <= 0.99
 
@@ -164,7 +164,7 @@ def test_the_paired_difference_of_areas_has_the_variance_of_its_definition():
     variance = gap.mean(axis=1).var(ddof=1) / 30 + gap.mean(axis=0).var(ddof=1) / 60
     found = auroc_difference(a, b, y)
 
-    assert found.difference == pytest.approx(gap.mean())
+    assert found.value == pytest.approx(gap.mean())
     assert (found.high - found.low) / 2 == pytest.approx(norm.ppf(0.975) * np.sqrt(1.5 * variance))
 
 
@@ -194,7 +194,7 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     ]
 
     for one, many in zip(once, copied, strict=True):
-        assert many.difference == pytest.approx(one.difference)
+        assert many.value == pytest.approx(one.value)
         assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.03)
 
 

@@ -1,7 +1,6 @@
 """A model tried on another cohort: what was found beside what was promised, and none of its own rows."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +9,7 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import load_model, read_cohort, train, validate
-from screening.documents.chances import chance_band
-from screening.documents.stored import validation_in
+from screening.documents.comparison import ExternalValidation
 from screening.errors import CohortError, UsageError
 from screening.statistics.calibration import calibrate, calibration_elsewhere
 from screening.statistics.intervals import wilson
@@ -41,23 +39,23 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhe
     (point,) = found.operating_points
 
     assert point.threshold == model.thresholds[0]
-    assert point.sensitivity == pytest.approx(flagged[ill].mean())
-    assert point.ppv == pytest.approx(ill[flagged].mean())
-    assert point.specificity_ends[1:] == pytest.approx(
+    assert point.sensitivity.value == pytest.approx(flagged[ill].mean())
+    assert point.ppv.value == pytest.approx(ill[flagged].mean())
+    assert point.specificity.ends[1:] == pytest.approx(
         [float(end) for end in wilson((~flagged[~ill]).sum(), (~ill).sum())]
     )
-    ends = found.figures.summary["yes"].auroc_ends[1:]
+    ends = found.figures.summary["yes"].auroc.ends[1:]
     assert ends == pytest.approx(delong(scored["score"].to_numpy(), ill))  # not widened for folds
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     """A predictive value of another prevalence would be of another population."""
     promise, share = found.classes["yes"].promise, (elsewhere["ill"] == "yes").mean()
-    hit, false = share * promise.sensitivity, (1 - share) * (1 - promise.specificity)
+    hit, false = share * promise.sensitivity.value, (1 - share) * (1 - promise.specificity.value)
 
-    assert promise.sensitivity == model.operating_points[0]["sensitivity"]
-    assert promise.ppv == pytest.approx(hit / (hit + false))
-    assert promise.ppv > model.operating_points[0]["ppv"]
+    assert promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
+    assert promise.ppv.value == pytest.approx(hit / (hit + false))
+    assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
 
 
 def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
@@ -80,10 +78,10 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     held = []
     for _ in range(150):
         scores = rng.normal(size=400) * 1.5
-        drawn = rng.random(400) < chance_band(fitted.platt, scores)[0]
+        drawn = rng.random(400) < fitted.platt.chances(scores)[0]
         seen = calibration_elsewhere(fitted, scores, drawn, groups)
         ratio = seen.observed_expected
-        held.append((ratio.low <= 1 <= ratio.high, seen.slope_low <= 1 <= seen.slope_high))
+        held.append((ratio.low <= 1 <= ratio.high, seen.slope.low <= 1 <= seen.slope.high))
 
     assert (np.mean(held, axis=0) >= 0.91).all()
 
@@ -93,7 +91,7 @@ def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
     local = found.classes["yes"].local
 
     assert local.rule == model.facts.operating_points[0].rule
-    assert local.flag_rate <= 0.3 < found.operating_points[0].flag_rate
+    assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
     assert local.threshold > model.thresholds[0]
 
 
@@ -112,9 +110,10 @@ def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(m
     (point,), (own,) = found.operating_points, there.operating_points
     weighted, counted = (each.figures.calibration["yes"] for each in (found, there))
 
-    for name in ("prevalence", "ppv", "npv", "flag_rate", "nne"):
-        assert getattr(point, name) == pytest.approx(getattr(own, name)), name
-    for name in ("log_loss", "brier", "slope"):
+    for name in ("ppv", "npv", "flag_rate", "nne"):
+        assert getattr(point, name).value == pytest.approx(getattr(own, name).value), name
+    assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
+    for name in ("log_loss", "brier"):
         assert getattr(weighted, name) == pytest.approx(getattr(counted, name), rel=0.01), name
     assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
     assert found.classes["yes"].promise.prevalence == found.classes["yes"].local.prevalence == 0.1
@@ -169,7 +168,7 @@ def test_classes_of_patients_are_judged_by_patient(judged):
 
     assert point.label == "lesion" and point.n_groups == 6
     assert found.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (each.sensitivity_high - each.sensitivity_low for each in (point, alone.operating_points[0]))
+    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone.operating_points[0]))
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -193,7 +192,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     page = (out / "report.html").read_text()
     again = screen("report", out, "--out", tmp_path / "again.html")
 
-    stored = validation_in(json.loads((out / "validation.json").read_text()))
+    stored = ExternalValidation.from_dict(json.loads((out / "validation.json").read_text()))
     assert stored.figures == found.figures
     assert told["classes"]["yes"]["promise"]["threshold"] == found.operating_points[0].threshold
     assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
@@ -203,7 +202,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
 
 
 def test_a_document_of_two_thresholds_is_refused(found):
-    point = replace(found.operating_points[0], threshold=0.0)
+    point = found.operating_points[0].replace(threshold=0.0)
 
     with pytest.raises(ValueError, match="of another threshold"):
-        replace(found, operating_points=[point])
+        found.replace(operating_points=[point])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_ledger import FACTS, enter
 from test_series import of_ward
 
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
 from screening.ledger.history import history
 from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
@@ -50,14 +50,14 @@ def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PRO
 def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):
     simulate(ledger, 28)
     told = history(ledger, "ward-1")
-    found = history_in(told).series[0].forward
+    found = HistoryDocument.from_dict(told).series[0].forward
     truth = ILL * FOUND / (ILL * FOUND + (1 - ILL) * FALSE)
 
     assert (found.nights, found.model) == (28, "m" * 12)
     assert found.seen.sensitivity.low < FOUND < found.seen.sensitivity.high
     assert found.seen.ppv.low < truth < found.seen.ppv.high
     cases = np.mean([run["cases"] for run in told["runs"]]) * found.seen.ppv.value
-    missed = told["series"][0]["misses"]["per_night"]
+    missed = told["series"][0]["misses"]["per_night"]["value"]
     assert found.seen.sensitivity.value == pytest.approx(cases / (cases + missed))
 
 
@@ -75,7 +75,7 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
 def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
     high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
     simulate(ledger, 28, promised=high)
-    (series,) = history_in(history(ledger)).series
+    (series,) = HistoryDocument.from_dict(history(ledger)).series
     lines = [line for line in sentences(series) if "validation estimate 99" in line]
 
     assert series.forward.below == ["sensitivity", "ppv"]
@@ -84,7 +84,7 @@ def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
 
 def test_nights_nobody_judged_promise_and_show_nothing(ledger):
     enter(ledger, of_ward("ward-1", 1, "ab"))
-    (series,) = history_in(history(ledger)).series
+    (series,) = HistoryDocument.from_dict(history(ledger)).series
 
     assert series.forward.seen.sensitivity.value is None
     assert series.forward.promised is None

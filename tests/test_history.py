@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, night
 
-from screening.documents import ScoreCounts
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
+from screening.documents.run import ScoreCounts
 from screening.ledger.database import STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
@@ -40,7 +40,9 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
         cell = cells_of(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
         who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
-        drift = ScoreCounts("row", known, tuple(counted.tolist()), 0.1, 0.4, False, who, place)
+        drift = ScoreCounts(
+            unit="row", known=known, counted=counted, distance=0.1, p=0.4, who=who, cell=place
+        )
         rows = {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": len(flagged)}
         facts = FACTS | {
             "rows": rows,
@@ -104,19 +106,19 @@ def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
     misses = told["series"][0]["misses"]
 
     assert misses["judged"] == 5 * NIGHTS
-    assert misses["per_night_low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night_high"]
+    assert misses["per_night"]["low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night"]["high"]
 
 
 def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         simulate(ledger, nights=20, drifts_from=12)
-        shifted = history_in(history(ledger)).series[0]
+        shifted = HistoryDocument.from_dict(history(ledger)).series[0]
 
     assert story[0]["series"][0]["drift"]["p"] > 0.01
     assert shifted.drift.reason.code == "drift_over_nights"
     assert shifted.drift.p <= shifted.drift.reason.threshold
     assert "have changed" in sentences(shifted)[-1]
-    assert "no sign" in sentences(history_in(story[0]).series[0])[-1]
+    assert "no sign" in sentences(HistoryDocument.from_dict(story[0]).series[0])[-1]
 
 
 def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
@@ -125,7 +127,7 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     words = re.sub(r"<[^>]+>", "", page)
 
     assert page == render_history(json.loads(json.dumps(told)))
-    lines = [line.split(": ", 1)[-1] for line in sentences(history_in(told).series[0])]
+    lines = [line.split(": ", 1)[-1] for line in sentences(HistoryDocument.from_dict(told).series[0])]
     assert all(line[1:] in words for line in lines)
     assert f"<bdi>{told['series'][0]['series']}" in page
     assert page.count("<svg") == 3 + len(told["series"][0]["control"])
@@ -146,9 +148,9 @@ def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
         told = history(ledger)
 
     assert told["series"][0]["ppv"]["value"] is None
-    assert told["series"][0]["misses"]["per_night"] is None
+    assert told["series"][0]["misses"]["per_night"]["value"] is None
     assert told["series"][0]["ppv_flagged"]["value"] is None
-    assert all("unknown" in line for line in sentences(history_in(told).series[0])[2:5])
+    assert all("unknown" in line for line in sentences(HistoryDocument.from_dict(told).series[0])[2:5])
     assert ">None<" not in render_history(told)
 
 

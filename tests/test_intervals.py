@@ -126,19 +126,20 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
     plain, wide = (ranking(scores, positive, None, widening=factor) for factor in (1.0, 4.0))
-    logit = {end: np.log(plain[end] / (1 - plain[end])) for end in ("auroc", "auroc_low", "auroc_high")}
-    reach = 2 * (logit["auroc_high"] - logit["auroc"])
+    middle, high = (np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high))
 
-    assert wide["auroc_high"] == pytest.approx(1 / (1 + np.exp(-logit["auroc"] - reach)))
-    for end in ("average_precision_low", "average_precision_high"):
-        moved = (each[end] - plain["average_precision"] for each in (wide, plain))
-        assert next(moved) == pytest.approx(2 * next(moved))
+    assert wide["auroc"].high == pytest.approx(1 / (1 + np.exp(-middle - 2 * (high - middle))))
+    moved, once = (
+        np.array(each["average_precision"].ends[1:]) - plain["average_precision"].value
+        for each in (wide, plain)
+    )
+    assert moved == pytest.approx(2 * once)
 
 
 def test_precision_is_not_that_of_draws_without_a_case():
     codes, positive = np.repeat(np.arange(4), 25), np.arange(100) < 25
 
-    assert ranking(np.where(positive, 1.0, 0.0), positive, codes)["average_precision_low"] == 1.0
+    assert ranking(np.where(positive, 1.0, 0.0), positive, codes)["average_precision"].low == 1.0
 
 
 def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure_as_it_was():
@@ -146,8 +147,7 @@ def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure
     scores = rng.normal(size=24) + positive
     once, often = (ranking(*(np.repeat(each, n) for each in (scores, positive, codes))) for n in (1, 10))
 
-    for end in ("average_precision_low", "average_precision_high"):
-        assert once[end] == pytest.approx(often[end])
+    assert once["average_precision"].ends == pytest.approx(often["average_precision"].ends)
 
 
 def test_groups_of_one_row_leave_rows_independent():
@@ -227,9 +227,9 @@ def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
         true = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
         inside.append(
             [
-                point.sensitivity_low <= true[0] <= point.sensitivity_high,
-                point.specificity_low <= true[1] <= point.specificity_high,
-                point.flag_rate_low <= 0.25 * true[0] + 0.75 * (1 - true[1]) <= point.flag_rate_high,
+                point.sensitivity.low <= true[0] <= point.sensitivity.high,
+                point.specificity.low <= true[1] <= point.specificity.high,
+                point.flag_rate.low <= 0.25 * true[0] + 0.75 * (1 - true[1]) <= point.flag_rate.high,
             ]
         )
 

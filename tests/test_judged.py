@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
 from screening.ledger.database import open_ledger
 from screening.ledger.erasing import Whom, erase
 from screening.ledger.history import history
@@ -85,7 +85,7 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     contrary = said(ledger, "not", "10:00", "cd")
     disputed = word_of(ledger)
     shown = night(ledger, 2, "a").cases["a"]
-    sentence = sentences(history_in(history(ledger)).series[0])
+    sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
     agreed = said(ledger, "not", "11:00")
 
     assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
@@ -132,7 +132,7 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     assert [(each["found"], each["judged"]) for each in series["ppv_to_date"]] == [
         (1, 2), (2, 3), (2, 3), (2, 4), (2, 4),
     ]  # fmt: skip
-    assert "of those judged" in sentences(history_in(told).series[0])[2]
+    assert "of those judged" in sentences(HistoryDocument.from_dict(told).series[0])[2]
 
 
 def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
@@ -165,7 +165,7 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
 
     assert (share["nights"], share["flagged"], share["judged"], share["found"]) == (2, 14, 8, 1)
     assert share["value"] == pytest.approx((10 * 1 / 5 + 4 * 0 / 3) / 14)
-    assert "14 flags of 2 nights" in sentences(history_in(told).series[0])[3]
+    assert "14 flags of 2 nights" in sentences(HistoryDocument.from_dict(told).series[0])[3]
 
 
 def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):

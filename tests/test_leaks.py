@@ -90,7 +90,7 @@ def test_a_column_that_carries_the_whole_ranking_is_named_with_what_is_left_with
 
     (leak,) = [each for each in model.document["training"]["leaks"] if each["code"] == "too_good"]
     assert leak["column"] == "marker"
-    whole = model.document["validation"]["summary"]["yes"]["auroc"]
+    whole = model.document["validation"]["summary"]["yes"]["auroc"]["value"]
     assert leak["figure"] < whole - 0.03
     assert f"without it logistic regression on the same folds has {leak['figure']:.3f}" in leak["said"]
     assert any("the whole model has" in reason["words"] for reason in model.document["attention"])

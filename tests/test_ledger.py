@@ -219,8 +219,8 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
         {"new": 0, "changed": 1, "unchanged": 1, "older": 0, "disputed": 0},
     ]
     (run,) = history(ledger, verify=True)["runs"]
-    assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
-    assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0}
+    assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0, "disputed": 0}
+    assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0, "disputed": 0}
 
 
 def test_a_night_is_one_transaction(ledger):

@@ -87,10 +87,10 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
     threshold, facts = chosen_by_lesions(patients, Rule("min_sensitivity", 0.8), seed=0)
 
     assert facts.n_lesions == 12 and facts.missed <= 0.2 * 13 - 1
-    assert facts.sensitivity >= 0.8
+    assert facts.sensitivity.value >= 0.8
     # Lone voxels of noise are what a smallest cluster or smoothing is for.
     assert facts.min_voxels > 1 or facts.smoothing > 0
-    assert facts.false_positives_low <= facts.false_positives <= facts.false_positives_high
+    assert facts.false_positives.low <= facts.false_positives.value <= facts.false_positives.high
     assert threshold in facts.froc.threshold
     assert (np.diff(facts.froc.sensitivity) <= 0).all()
 
@@ -200,7 +200,7 @@ def test_a_model_by_lesions_is_validated_by_lesions(model):
         hit, total = hit + len(touched), total + int(number.max())
 
     assert (point.lesions.n_lesions, point.lesions.n_lesions - point.lesions.missed) == (total, hit)
-    assert point.lesions.sensitivity == pytest.approx(hit / total)
+    assert point.lesions.sensitivity.value == pytest.approx(hit / total)
     assert one.promise.lesions == model.lesions
-    assert one.differences["lesions"].difference == pytest.approx(hit / total - model.lesions.sensitivity)
+    assert one.differences["lesions"].value == pytest.approx(hit / total - model.lesions.sensitivity.value)
     assert one.local.rule.name == "threshold" and one.local_reason is None

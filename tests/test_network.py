@@ -20,9 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cli.logs import KEYS
-from screening.documents.overview import WORST_FIRST, OverviewDocument, SeriesNight, worst
-from screening.documents.reason import Reason
-from screening.documents.shape import read
+from screening.documents.base import Reason
+from screening.documents.history import WORST_FIRST, OverviewDocument, SeriesNight, worst
 from screening.errors import UsageError
 from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
 from screening.network.site import read_network
@@ -450,4 +449,4 @@ def is_gone(pid: int) -> bool:
 def test_the_answer_is_what_its_type_says(first):
     answer = {key: value for key, value in told(first).items() if key not in ("overview", "hooks")}
 
-    assert read(OverviewDocument, answer, "the overview").night == NIGHT
+    assert OverviewDocument.from_dict(answer, "the overview").night == NIGHT

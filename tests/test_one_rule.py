@@ -9,10 +9,8 @@ import pytest
 
 from screening import Rule, read_cohort, train
 from screening.contract.contract import Contract
+from screening.documents.base import Reason
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
-from screening.documents.shape import plain
-from screening.documents.stored import model_in
 from screening.errors import UsageError
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
@@ -72,9 +70,9 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
 
 def told(model: Model) -> dict[str, object]:
     """All that the document says, but for who chose the rule, and the digests."""
-    points = [replace(each, chosen_by="", reason=None) for each in model.facts.operating_points]
-    same = replace(model.facts, operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
-    return plain(same)
+    points = [each.replace(chosen_by="", reason=None) for each in model.facts.operating_points]
+    same = model.facts.replace(operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
+    return same.to_dict()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -94,7 +92,7 @@ def test_what_training_said_of_the_rows_stands_after_a_revision(tmp_path):
     """Another threshold and an approval leave the warning that rows may be of the same patients."""
     model = trained("grouped", FIRST, tmp_path)
     said = Reason("rows_of_one_patient", "Rows repeat age and sex.")
-    warned = replace(model, document=plain(replace(model.facts, attention=[*model.facts.attention, said])))
+    warned = replace(model, document=model.facts.replace(attention=[*model.facts.attention, said]).to_dict())
 
     for revised in (rechoose(warned, OTHER, "why"), approve(warned, "X", datetime.date(2026, 3, 1), "trial")):
         assert said in revised.facts.attention
@@ -102,12 +100,14 @@ def test_what_training_said_of_the_rows_stands_after_a_revision(tmp_path):
 
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
     """Subgroups of another rule than the operating point's fail when the document is read."""
-    first, other = (model_in(plain(trained("grouped", rule, tmp_path).facts)) for rule in (FIRST, OTHER))
+    first, other = (
+        ModelDocument.from_dict(trained("grouped", rule, tmp_path).facts.to_dict()) for rule in (FIRST, OTHER)
+    )
 
     with pytest.raises(ValueError, match="of another"):
-        replace(first, validation=replace(first.validation, subgroups=other.validation.subgroups))
+        first.replace(validation=first.validation.replace(subgroups=other.validation.subgroups))
     with pytest.raises(ValueError, match="of another rule"):
-        replace(first, validation=replace(first.validation, forward=other.validation.forward))
+        first.replace(validation=first.validation.replace(forward=other.validation.forward))
     assert isinstance(first, ModelDocument)
 
 

@@ -1,6 +1,5 @@
 """Thresholds: chosen by the stated rule, exactly, and honest about what they promise."""
 
-from dataclasses import replace
 from math import floor
 
 import numpy as np
@@ -80,17 +79,17 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     scores = np.round(scores, 1)
     point = choose(scores, y, rule, fold=np.arange(len(y)) % 5)
     hits, share = (scores[y] >= point.threshold).sum(), y.mean()
-    found, false = share * point.sensitivity, (1 - share) * (1 - point.specificity)
+    found, false = share * point.sensitivity.value, (1 - share) * (1 - point.specificity.value)
 
     assert point.misses == y.sum() - hits
-    assert point.sensitivity == pytest.approx(hits / (y.sum() + 1))
-    assert point.specificity == pytest.approx(np.mean(scores[~y] < point.threshold))
-    assert point.flag_rate == pytest.approx(found + false)
-    assert point.ppv == pytest.approx(found / point.flag_rate)
-    assert point.npv == pytest.approx((1 - share - false) / (1 - point.flag_rate))
-    assert point.nne == pytest.approx(1 / point.ppv)
+    assert point.sensitivity.value == pytest.approx(hits / (y.sum() + 1))
+    assert point.specificity.value == pytest.approx(np.mean(scores[~y] < point.threshold))
+    assert point.flag_rate.value == pytest.approx(found + false)
+    assert point.ppv.value == pytest.approx(found / point.flag_rate.value)
+    assert point.npv.value == pytest.approx((1 - share - false) / (1 - point.flag_rate.value))
+    assert point.nne.value == pytest.approx(1 / point.ppv.value)
     for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate"):
-        low, value, high = (getattr(point, f"{name}{end}") for end in ("_low", "", "_high"))
+        value, low, high = getattr(point, name).ends
         assert low < value < high
 
 
@@ -98,8 +97,8 @@ def test_an_interval_holds_its_figure_even_where_no_case_is_found():
     y = np.arange(60) < 20
     point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Rule("threshold", 0.5))
 
-    assert point.sensitivity == point.sensitivity_low == point.ppv == point.ppv_low == 0
-    assert point.ppv_high > 0 and point.nne is None
+    assert point.sensitivity.value == point.sensitivity.low == point.ppv.value == point.ppv.low == 0
+    assert point.ppv.high > 0 and point.nne.value is None
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -121,18 +120,23 @@ def test_only_the_order_of_scores_counts(rows, rule):
     point = choose(scores, y, rule, fold=fold)
     bent = choose(np.exp(scores) - 1, y, rule, fold=fold)
 
-    assert replace(bent, threshold=point.threshold) == point
+    assert bent.replace(threshold=point.threshold) == point
 
 
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
     point = choose(scores, y, Rule("min_sensitivity", 0.95))
 
-    assert (point.threshold, point.sensitivity, point.specificity) == (FLAG_EVERYTHING, 1.0, 0.0)
+    assert (point.threshold, point.sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
     assert "every row is flagged" in point.notes[0]
-    assert (point.sensitivity_low, point.flag_rate_low, point.flag_rate_high, point.npv) == (1, 1, 1, None)
-    assert point.ppv == pytest.approx(0.1)
-    assert point.ppv_low < 0.06 and point.ppv_high > 0.15
+    assert (point.sensitivity.low, point.flag_rate.low, point.flag_rate.high, point.npv.value) == (
+        1,
+        1,
+        1,
+        None,
+    )
+    assert point.ppv.value == pytest.approx(0.1)
+    assert point.ppv.low < 0.06 and point.ppv.high > 0.15
 
 
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
@@ -159,7 +163,7 @@ def test_a_confidence_out_of_reach_flags_everything_and_says_so():
 def test_few_positives_are_said_aloud():
     scores, y = labelled(240, 0.1)
     point = choose(scores, y, Rule(value=0.9))
-    reach = (point.sensitivity_high - point.sensitivity_low) / 2
+    reach = (point.sensitivity.high - point.sensitivity.low) / 2
 
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
@@ -206,7 +210,7 @@ def test_a_flag_rate_may_be_reached_exactly():
     point = choose(np.arange(100.0), y, Rule("max_flag_rate", 0.1))
 
     assert point.threshold == 90.0
-    assert point.flag_rate == pytest.approx(0.1)
+    assert point.flag_rate.value == pytest.approx(0.1)
 
 
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
@@ -215,7 +219,7 @@ def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_c
     choice = Choice.of(scores, y, None, 3, None, None)
     drawn = choice.evidence(1.0, point.rule).drawn(0.1, 3)
 
-    for name, value in (("ppv", point.ppv), ("flag_rate", point.flag_rate)):
+    for name, value in (("ppv", point.ppv.value), ("flag_rate", point.flag_rate.value)):
         low, high = np.quantile(drawn[name], [0.025, 0.975])
-        assert getattr(point, f"{name}_low") == pytest.approx(min(low, value))
-        assert getattr(point, f"{name}_high") == pytest.approx(max(high, value))
+        assert getattr(point, name).low == pytest.approx(min(low, value))
+        assert getattr(point, name).high == pytest.approx(max(high, value))

@@ -1,15 +1,13 @@
 """The figures of an operating point: intervals by rows, folds and groups, curves, and what is stored."""
 
 import json
-from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from labelled_scores import grouped, labelled
 from sklearn.metrics import accuracy_score, f1_score
 
-from screening.documents.figures import Observed
-from screening.documents.shape import plain, read
+from screening.documents.figures import Observed, OperatingPoint
 from screening.errors import UsageError
 from screening.statistics.intervals import wilson
 from screening.statistics.operating_point import Rule, choose, curve, performance, points, summary
@@ -22,10 +20,10 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     stated = choose(scores, y, Rule("threshold", 1.0, prevalence=float(y.mean())))
 
     for name in ("ppv", "npv", "nne"):
-        assert getattr(estimated, name) == pytest.approx(getattr(stated, name))
-        widths = [getattr(p, f"{name}_high") - getattr(p, f"{name}_low") for p in (estimated, stated)]
+        assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
+        widths = [width(point, name) for point in (estimated, stated)]
         assert widths[0] > 1.1 * widths[1]
-    assert estimated.sensitivity_high == stated.sensitivity_high
+    assert estimated.sensitivity.high == stated.sensitivity.high
 
 
 def test_folds_that_disagree_widen_specificity_alone():
@@ -36,23 +34,26 @@ def test_folds_that_disagree_widen_specificity_alone():
     sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
     apart = choose(scores, y, Rule("threshold", 1.0), fold=sorted_folds)
 
-    assert apart.specificity_low < alike.specificity_low - 0.1
-    assert (apart.sensitivity_low, apart.sensitivity) == (alike.sensitivity_low, alike.sensitivity)
+    assert apart.specificity.low < alike.specificity.low - 0.1
+    assert (apart.sensitivity.low, apart.sensitivity.value) == (
+        alike.sensitivity.low,
+        alike.sensitivity.value,
+    )
 
 
 def test_predictive_values_and_workload_hold_at_the_given_prevalence():
     scores, y = labelled()
     point = choose(scores, y, Rule("threshold", 1.0, prevalence=0.01))
-    found, false = point.sensitivity * 0.01, (1 - point.specificity) * 0.99
+    found, false = point.sensitivity.value * 0.01, (1 - point.specificity.value) * 0.99
 
-    assert point.flag_rate == pytest.approx(found + false)
-    assert point.ppv == pytest.approx(found / (found + false))
-    assert point.ppv_low < point.ppv < point.ppv_high
+    assert point.flag_rate.value == pytest.approx(found + false)
+    assert point.ppv.value == pytest.approx(found / (found + false))
+    assert point.ppv.low < point.ppv.value < point.ppv.high
 
 
-def width(found: Observed, name: str) -> float:
+def width(found: Observed | OperatingPoint, name: str) -> float:
     """Of the interval of a figure."""
-    return getattr(found, f"{name}_high") - getattr(found, f"{name}_low")
+    return getattr(found, name).high - getattr(found, name).low
 
 
 def test_observed_predictive_values_have_the_intervals_of_observed_shares():
@@ -61,11 +62,11 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
 
-    assert [seen.ppv_low, seen.ppv_high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
-    assert [seen.npv_low, seen.npv_high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
-    known = rates(seen.sensitivity_ends, seen.specificity_ends, float(np.mean(y)))
-    assert seen.ppv == pytest.approx(known["ppv"])
-    assert seen.ppv_high - seen.ppv_low > known["ppv_high"] - known["ppv_low"]
+    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
+    assert [seen.npv.low, seen.npv.high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
+    known = rates(seen.sensitivity, seen.specificity, float(np.mean(y)))
+    assert seen.ppv.value == pytest.approx(known["ppv"].value)
+    assert seen.ppv.high - seen.ppv.low > known["ppv"].high - known["ppv"].low
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
@@ -74,15 +75,15 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), Rule(value=0.9), np.repeat(np.arange(200), 3))
 
     assert thrice.threshold == once.threshold
-    assert thrice.sensitivity == pytest.approx(once.sensitivity, abs=0.002)
-    assert thrice.sensitivity_high - thrice.sensitivity_low >= once.sensitivity_high - once.sensitivity_low
+    assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
+    assert thrice.sensitivity.high - thrice.sensitivity.low >= once.sensitivity.high - once.sensitivity.low
 
 
 def test_groups_of_one_row_are_independent_rows():
     scores, y = labelled()
     alone = choose(scores, y, Rule("g_mean"), np.arange(len(y)))
 
-    assert replace(alone, n_groups=None) == choose(scores, y, Rule("g_mean"))
+    assert alone.replace(n_groups=None) == choose(scores, y, Rule("g_mean"))
     assert alone.n_groups == len(y)
 
 
@@ -90,7 +91,7 @@ def test_groups_widen_every_interval():
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
 
-    assert patients.sensitivity == rows.sensitivity
+    assert patients.sensitivity.value == rows.sensitivity.value
     for name in ("sensitivity", "specificity", "auroc"):
         assert width(patients, name) > width(rows, name)
 
@@ -102,8 +103,8 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     made += [curve(scores, y, group), summary(scores, y, group)]
 
     for figures in made:
-        text = json.dumps(plain(figures), allow_nan=False)
-        assert plain(read(type(figures), json.loads(text), "figures")) == plain(figures)
+        text = json.dumps(figures.to_dict(), allow_nan=False)
+        assert type(figures).from_dict(json.loads(text), "figures").to_dict() == figures.to_dict()
 
 
 def test_a_curve_passes_through_what_performance_says():
@@ -111,10 +112,11 @@ def test_a_curve_passes_through_what_performance_says():
     drawn = curve(scores, y, points=50)
     for i in range(0, len(drawn.threshold), 12):
         at = performance(scores, y, drawn.threshold[i])
-        names = [each.name for each in fields(drawn)]
-        assert [getattr(drawn, name)[i] for name in names] == pytest.approx(
-            [getattr(at, name) for name in names]
-        )
+        for name in ("sensitivity", "specificity"):
+            band = vars(getattr(drawn, name)).values()
+            assert [column[i] for column in band] == pytest.approx(getattr(at, name).ends)
+        for name in ("flag_rate", "ppv", "npv"):
+            assert getattr(drawn, name)[i] == pytest.approx(getattr(at, name).value)
 
 
 def test_a_curve_keeps_both_extremes_and_its_length():
@@ -123,19 +125,19 @@ def test_a_curve_keeps_both_extremes_and_its_length():
 
     assert (drawn.threshold[0], drawn.threshold[-1]) == (scores.min(), scores.max())
     assert len(drawn.threshold) <= 202
-    assert np.all(np.diff(drawn.sensitivity) <= 0)
+    assert np.all(np.diff(drawn.sensitivity.value) <= 0)
 
 
 def test_at_a_given_prevalence_every_figure_lies_in_its_interval():
     scores, y = labelled(2000)
     seen = performance(scores, y, 1.0)
-    found = rates(seen.sensitivity_ends, seen.specificity_ends, 0.05)
+    found = rates(seen.sensitivity, seen.specificity, 0.05)
 
     for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
-    assert found["nne_low"] == pytest.approx(1 / found["ppv_high"])
+        assert found[name].low < found[name].value < found[name].high
+    assert found["nne"].low == pytest.approx(1 / found["ppv"].high)
     # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
-    wide = found["flag_rate_high"] - found["flag_rate_low"]
+    wide = found["flag_rate"].high - found["flag_rate"].low
     assert wide == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
 
 
@@ -147,7 +149,7 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_g
     point = choose(scores, y, Rule("min_sensitivity", 0.9), group)
 
     assert any("too few groups to promise" in note for note in point.notes) == taken_back
-    assert (point.sensitivity < 0.9) == taken_back
+    assert (point.sensitivity.value < 0.9) == taken_back
 
 
 def test_accuracy_and_f1_are_those_of_scikit_learn():
@@ -162,23 +164,24 @@ def test_accuracy_and_f1_are_those_of_scikit_learn():
 def test_a_night_without_positives_still_has_a_specificity_and_a_flag_rate():
     night = performance(np.arange(20.0), np.zeros(20, int), 15.0)
 
-    assert night.sensitivity is None and night.ppv is None and night.auroc is None
-    assert night.specificity == 0.75
-    assert 0 < night.flag_rate_low < night.flag_rate == 0.25 < night.flag_rate_high
+    assert night.sensitivity.value is None and night.ppv.value is None and night.auroc.value is None
+    assert night.specificity.value == 0.75
+    assert 0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
 
 
 def test_the_smaller_of_both_rates_is_the_smaller_one():
     scores, y = np.arange(20.0), np.arange(20) % 2 == 0
     found = performance(scores, y, 15.0)
 
-    assert found.min_sensitivity == min(found.sensitivity, found.specificity) == found.sensitivity
+    shares = found.sensitivity.value, found.specificity.value
+    assert found.min_sensitivity == min(shares) == shares[0]
 
 
 def test_the_ranking_of_the_best_of_many_settings_is_less_sure():
     scores, y = labelled()
     one, best = (summary(scores, y, n_settings=n) for n in (1, 24))
 
-    assert best.auroc_high - best.auroc_low > 1.1 * (one.auroc_high - one.auroc_low)
+    assert best.auroc.high - best.auroc.low > 1.1 * (one.auroc.high - one.auroc.low)
 
 
 @pytest.mark.parametrize("y", [np.ones(9, bool), np.zeros(9, bool)])

@@ -49,7 +49,7 @@ def promised_and_true(name: str, seed: int):
         scores[test], fold[test] = machines[k](x[test]), k
     point = choose(scores, y, Rule("min_sensitivity", 0.9), fold=fold)
     flagged = np.mean([machine(fresh) for machine in machines], axis=0) >= point.threshold
-    ends = [point.sensitivity_low, point.sensitivity_high, point.specificity_low, point.specificity_high]
+    ends = [point.sensitivity.low, point.sensitivity.high, point.specificity.low, point.specificity.high]
     return [*ends, flagged[:800].mean(), 1 - flagged[800:].mean()]
 
 

@@ -241,7 +241,7 @@ def test_rare_classes_come_first_and_recall_stands_with_precision():
 
 def test_observed_figures_stand_beside_the_promised_ones():
     run = nosocomial_run()
-    shares = {"sensitivity": 0.875, "sensitivity_low": 0.69, "sensitivity_high": 0.96}
+    shares = {"sensitivity": {"value": 0.875, "low": 0.69, "high": 0.96}}
     run["evaluation"] = {"yes": observed(**shares, n_positive=24, n_negative=216)}
     text = Outline(render_run(run)).text
 

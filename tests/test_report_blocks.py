@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_fixture import KEPT, hostile, judged, nosocomial_model, nosocomial_run
+from report_fixture import KEPT, estimate, hostile, judged, nosocomial_model, nosocomial_run
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
-from screening.documents import ScoreCounts
-from screening.documents.shape import plain
-from screening.documents.stored import model_in
+from screening.documents.model import ModelDocument
 from screening.page import render_model, render_run
 from screening.page.performance import pruning_chart
 from screening.scoring.voxels import as_base64, palette_png, ramp
@@ -23,17 +21,16 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
     rng = np.random.default_rng(0)
     positive = rng.random(1500) < 0.2
     level = {
-        "level": "female", "n": 300, "events": 31, "few": [], "sensitivity": 0.9, "sensitivity_low": 0.75,
-        "sensitivity_high": 0.97, "specificity": 0.6, "specificity_low": 0.5, "specificity_high": 0.7,
+        "level": "female", "n": 300, "events": 31, "few": [],
+        "sensitivity": estimate(0.9, 0.75, 0.97), "specificity": estimate(0.6, 0.5, 0.7),
         "flag_rate": 0.45,
     }  # fmt: skip
     few = level | {
         "level": None, "n": None, "events": None, "few": ["n", "events", "sensitivity", "flag_rate"],
     }  # fmt: skip
     prevalences = [
-        {"prevalence": p, "ppv": 2 * p, "ppv_low": p, "ppv_high": 3 * p, "npv": 0.98, "npv_low": 0.95,
-         "npv_high": 0.99, "nne": 0.5 / p, "nne_low": 0.4 / p, "nne_high": 0.6 / p, "flag_rate": 0.3,
-         "flag_rate_low": 0.2, "flag_rate_high": 0.4}
+        {"prevalence": p, "ppv": estimate(2 * p, p, 3 * p), "npv": estimate(0.98, 0.95, 0.99),
+         "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p), "flag_rate": estimate(0.3, 0.2, 0.4)}
         for p in (0.05, 0.1, 0.2)
     ]  # fmt: skip
     (point,) = model["operating_points"]
@@ -44,18 +41,16 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
         },
         "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
         "calibration": {
-            label: plain(
-                calibrate(rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2)
-            )
+            label: calibrate(
+                rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2
+            ).to_dict()
         },
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
             "classes": {
                 label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183,
-                        "sensitivity": 0.84,
-                        "sensitivity_low": 0.6, "sensitivity_high": 0.95, "specificity": None,
-                        "specificity_low": None, "specificity_high": None, "auroc": None, "auroc_low": None,
-                        "auroc_high": None}
+                        "sensitivity": estimate(0.84, 0.6, 0.95), "specificity": estimate(),
+                        "auroc": estimate()}
             },
         },
     }  # fmt: skip
@@ -83,7 +78,7 @@ def appraised_run() -> dict[str, Any]:
     run |= {
         "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
                         "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
-        "drift": ScoreCounts("row", (15,) * 20, (9,) * 20, 0.02, 0.8).to_dict(),
+        "drift": {"unit": "row", "known": [15] * 20, "counted": [9] * 20, "distance": 0.02, "p": 0.8},
         "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
                       {"column": "sex", "level": None, "n": None, "flag_rate": None},
                       {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
@@ -95,7 +90,7 @@ def appraised_run() -> dict[str, Any]:
     run["data"][0] |= {
         "psi": 0.41, "ks": 0.2, "outside": 0.02, "unseen": 0, "alarm": True, "normalised": False,
     }  # fmt: skip
-    run["cases"][0] |= {"discovery": True, "chance": 0.34}
+    run["cases"][0] |= {"discovery": True, "chance": estimate(0.34)}
     return run
 
 
@@ -233,4 +228,4 @@ def test_pruned_model_shows_what_the_removals_cost():
     assert "Support vectors removed" in page
     assert "3 support vectors of the larger class removed" in page
     assert "went from 25" in page
-    assert len(pruning_chart(model_in(model_with(PATH))).lines) == 2
+    assert len(pruning_chart(ModelDocument.from_dict(model_with(PATH))).lines) == 2

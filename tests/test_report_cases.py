@@ -5,15 +5,16 @@ import re
 from typing import Any
 
 import pytest
-from report_fixture import judged, nosocomial_run, observed
+from report_fixture import estimate, judged, nosocomial_run, observed
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
+from screening.documents.base import Estimate
 from screening.documents.model import Declared
 from screening.page import format as shown
 from screening.page import render_run
-from screening.page.values import value_text
+from screening.page.worklist import value_text
 
 
 def inlined(page: str) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
 def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
     run = voxel_run()
     run["model"]["operating_points"][0].update(
-        threshold=-1e12, sensitivity=1.0, specificity=0.0, flag_rate=1.0
+        threshold=-1e12, sensitivity=estimate(1.0), specificity=estimate(0.0), flag_rate=estimate(1.0)
     )
     run["cases"][0]["score"] = 1e12
     page = render_run(judged(run))
@@ -127,11 +128,7 @@ def test_where_patients_have_several_rows_the_promise_says_that_it_is_of_rows():
 
 def test_finding_all_past_cases_does_not_promise_to_miss_none():
     run = nosocomial_run(refused=0)
-    run["model"]["operating_points"][0] |= {
-        "sensitivity": 1.0,
-        "sensitivity_low": 0.95,
-        "sensitivity_high": 1.0,
-    }
+    run["model"]["operating_points"][0] |= {"sensitivity": {"value": 1.0, "low": 0.95, "high": 1.0}}
     text = Outline(render_run(run)).text
 
     assert "Expected sensitivity 100% (95% CI 95–100%): that none is missed is not promised." in text
@@ -150,7 +147,7 @@ def test_the_page_says_how_old_the_patients_behind_the_threshold_are():
 
 def test_the_observed_predictive_value_is_shown_with_its_interval_and_what_it_moves_with():
     run = nosocomial_run()
-    shares = {"ppv": 0.125, "ppv_low": 0.082, "ppv_high": 0.188, "n_positive": 24, "n_negative": 216}
+    shares = {"ppv": {"value": 0.125, "low": 0.082, "high": 0.188}, "n_positive": 24, "n_negative": 216}
     run["evaluation"] = {"yes": observed(**shares)}
     text = Outline(render_run(run)).text
 
@@ -197,4 +194,4 @@ def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training()
     ],
 )  # fmt: skip
 def test_rounding_does_not_close_an_interval(low, high, said):
-    assert shown.interval(low, high) == said
+    assert shown.ci(Estimate(None, low, high)) == said

@@ -124,8 +124,8 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
     assert (entry["champion"], entry["model"][:12]) == (champion, next_model["id"])
     assert entry["entry"] == next_model["entry"]
     assert [promised[name]["value"] for name in ("sensitivity", "ppv")] == [
-        point["sensitivity"],
-        point["ppv"],
+        point["sensitivity"]["value"],
+        point["ppv"]["value"],
     ]
     screen("promote", folder / "next", *where, "--reason", "newer", code=2)
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
-from screening.documents import Reason, ScoreCounts
-from screening.documents.drift import alarms, reason, words
+from screening.documents.base import Reason
+from screening.documents.run import ScoreCounts
 from screening.ledger.control import drift_over
+from screening.page.rules import drift_alarms, drift_reason, drift_words
 from screening.scoring.drift import reference
 from screening.statistics.shift import cells_of, inner_edges, shift
 
@@ -23,7 +24,9 @@ def told(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCount
     edges = inner_edges(past)
     known, seen = (np.bincount(cells_of(one, edges), minlength=len(edges) + 1) for one in (past, tonight))
     found = shift(known, seen)
-    return ScoreCounts(unit, tuple(known), tuple(seen), found.distance, found.p, found.higher)
+    return ScoreCounts(
+        unit=unit, known=known, counted=seen, distance=found.distance, p=found.p, higher=found.higher
+    )
 
 
 @given(counts, counts)
@@ -57,8 +60,8 @@ def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_whe
     shifted = [told(rng.normal(size=683), rng.normal(size=300) - 0.5) for _ in range(20)]
     steady = [told(rng.normal(size=683), rng.normal(size=300)) for _ in range(100)]
 
-    assert sum(map(alarms, shifted)) >= 19
-    assert sum(map(alarms, steady)) == 0
+    assert sum(map(drift_alarms, shifted)) >= 19
+    assert sum(map(drift_alarms, steady)) == 0
     assert not any(one.higher for one in shifted)
 
 
@@ -67,23 +70,27 @@ def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction
     past = rng.normal(size=500)
     up, same = told(past, rng.normal(size=300) + 0.8, "group"), told(past, rng.normal(size=300))
 
-    found = reason(up)
+    found = drift_reason(up)
     assert isinstance(found, Reason) and found.code == "scores_differ"
     assert found.figure <= found.threshold and found.remedy
     assert "patients score higher" in found.words
-    assert reason(same) is None and "no sign" in words(same)
+    assert drift_reason(same) is None and "no sign" in drift_words(same)
 
 
 def test_a_trifle_is_no_alarm_however_many_rows_make_it_sure():
     trifle = told(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
 
-    assert trifle.p < 0.001 and not alarms(trifle)
+    assert trifle.p < 0.001 and not drift_alarms(trifle)
 
 
 def test_too_few_are_no_evidence():
     few = told(np.arange(300.0), np.full(9, 1e3), "group")
 
-    assert "Too few patients were scored (9)" in words(few) and not alarms(few) and reason(None) is None
+    assert (
+        "Too few patients were scored (9)" in drift_words(few)
+        and not drift_alarms(few)
+        and drift_reason(None) is None
+    )
 
 
 def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> list[ScoreCounts]:
@@ -98,7 +105,11 @@ def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> 
         cell = cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges)
         made.append(
             ScoreCounts(
-                "row", known, (), who=tuple(range(turn * beds, turn * beds + beds)), cell=tuple(cell.tolist())
+                unit="row",
+                known=known,
+                counted=(),
+                who=tuple(range(turn * beds, turn * beds + beds)),
+                cell=tuple(cell.tolist()),
             )
         )
     return made
@@ -116,7 +127,13 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
 
 def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
     """A night of patients in these of twenty cells, each of which held as many of the training rows."""
-    return ScoreCounts("row", (per_cell,) * 20, (), who=tuple(range(len(cells))), cell=tuple(cells.tolist()))
+    return ScoreCounts(
+        unit="row",
+        known=(per_cell,) * 20,
+        counted=(),
+        who=tuple(range(len(cells))),
+        cell=tuple(cells.tolist()),
+    )
 
 
 @pytest.mark.parametrize(("in_the_last", "spoken"), [(17, False), (18, False), (20, True), (22, True)])
@@ -141,8 +158,11 @@ def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():
-    assert drift_over([None, ScoreCounts("row", (3, 4), (1, 1))]) is None
-    assert drift_over([ScoreCounts("row", (3, 4), (1, 1), who=(1,), cell=(0,))]).reason is None
+    assert drift_over([None, ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))]) is None
+    assert (
+        drift_over([ScoreCounts(unit="row", known=(3, 4), counted=(1, 1), who=(1,), cell=(0,))]).reason
+        is None
+    )
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
-from screening.documents.series import series_name
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
 from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
@@ -17,6 +16,7 @@ from screening.ledger.model_registry import record_revision
 from screening.ledger.nights import NightCases
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
+from screening.spelling import series_name
 
 
 def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_ledger import enter, states
 from test_series import of_ward
 
-from screening.documents.stored import history_in
+from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
@@ -125,7 +125,7 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     assert states(second) == {"a": "ongoing", "b": "new"}
     assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
     (promotion,) = told["promotions"]
-    assert history_in(told).promotions[0].evidence == evidence
+    assert HistoryDocument.from_dict(told).promotions[0].evidence == evidence
     assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
     assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
     assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])

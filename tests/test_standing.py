@@ -75,8 +75,7 @@ def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interva
 
     found = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2).all_found
 
-    promised = (point.sensitivity, point.sensitivity_low, point.sensitivity_high)
-    assert (found.value, found.low, found.high) == pytest.approx(promised)
+    assert found.ends == pytest.approx(point.sensitivity.ends)
 
 
 @pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])

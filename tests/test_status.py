@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from test_ledger import enter, night
 from test_series import of_ward
 
-from screening.documents import Reason
-from screening.documents.shape import plain
-from screening.documents.stored import history_in
+from screening.documents.base import Reason
+from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
@@ -220,14 +219,14 @@ def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path
         for day in (1, 2, 3):
             enter(ledger, of_ward("ward-1", day, "ab"))
             enter(ledger, of_ward("ward-1", day, "abc", "n", shadow=True))
-        evidence = plain(compare_nights(ledger, "ward-1", "n" * 64))
+        evidence = compare_nights(ledger, "ward-1", "n" * 64).to_dict()
         promote(ledger, "ward-1", "n" * 64, "finds <c>", evidence)
         for day in (4, 5):
             enter(ledger, of_ward("ward-1", day, "abc", "n"))
         retire(ledger, "ward-1", "the ward has closed")
         told = history(ledger)
     page = render_history(told)
-    began = [phase.began for phase in history_in(told).series[0].control[0].phases]
+    began = [phase.began for phase in HistoryDocument.from_dict(told).series[0].control[0].phases]
 
     assert began == ["first night", "model promoted"]
     # Once on each chart of the nights, and in words beside the control chart.

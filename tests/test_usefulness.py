@@ -11,15 +11,14 @@ from report_fixture import nosocomial_model
 from test_report import Outline
 from test_report_blocks import appraised
 
-from screening.documents.attention import of_model
-from screening.documents.stored import model_in
-from screening.documents.usefulness import usefulness_of
+from screening.documents.model import ModelDocument
 from screening.page import render_model
+from screening.page.rules import of_model, usefulness_of
 from screening.statistics.calibration import chances
 
 
 def gap(difference: float, half: float) -> dict[str, float]:
-    return {"difference": difference, "low": difference - half, "high": difference + half}
+    return {"value": difference, "low": difference - half, "high": difference + half}
 
 
 def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
 
     def other(name: str, below: float) -> dict[str, Any]:
         figures = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity - below}
-        none = {"difference": 0.02, "low": None, "high": None}
+        none = {"value": 0.02, "low": None, "high": None}
         gaps = {"auroc": gap(auroc, half), "specificity": gap(specificity, half), "sensitivity": none}
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
@@ -42,7 +41,7 @@ def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) 
 
 
 def verdict(model: dict[str, Any]):
-    return usefulness_of(model_in(model))
+    return usefulness_of(ModelDocument.from_dict(model))
 
 
 def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
@@ -62,7 +61,7 @@ def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused
 
 
 def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
-    worse, level = (of_model(model_in(compared(*gap))) for gap in ((-0.1, -0.1), (0.0, 0.0)))
+    worse, level = (of_model(ModelDocument.from_dict(compared(*gap))) for gap in ((-0.1, -0.1), (0.0, 0.0)))
 
     assert [each.code for each in worse] == ["another_is_better", "not_fit_for_use"]
     assert level == []
@@ -81,11 +80,11 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
 @pytest.mark.parametrize(
     ("change", "code", "answer"),
     [
-        ({"sensitivity": 0.0}, "own_cases_not_flagged", "no"),
+        ({"sensitivity": {"value": 0.0}}, "own_cases_not_flagged", "no"),
         ({"threshold": -1e300}, "flags_everything", "no"),
-        ({"ppv_low": 0.05}, "flags_like_chance", "not shown"),
+        ({"ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
         ({"n_positive": 12}, "too_few_cases", "not shown"),
-        ({"sensitivity_low": 0.5}, "intervals_too_wide", "not shown"),
+        ({"sensitivity": {"low": 0.5, "high": 0.95}}, "intervals_too_wide", "not shown"),
     ],
 )
 def test_what_makes_a_model_doubtful_is_said(change, code, answer):
@@ -95,7 +94,7 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     found_by = model["validation"]
     for figures in (*found_by["subgroups"]["yes"], found_by["predictive"]["yes"]):
         figures["threshold"] = point["threshold"]
-    model["attention"] = [reason.to_dict() for reason in of_model(model_in(model))]
+    model["attention"] = [vars(reason) for reason in of_model(ModelDocument.from_dict(model))]
     found = verdict(model)
 
     assert found.verdict == answer
@@ -131,7 +130,7 @@ def test_a_page_without_a_capacity_draws_no_line_for_it_and_says_why():
 
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     model = appraised(nosocomial_model())
-    known = model_in(model)
+    known = ModelDocument.from_dict(model)
     at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
     text = Outline(render_model(model)).text
 
@@ -141,7 +140,7 @@ def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
 
 def test_participants_and_events_of_each_analysis_add_up():
     document = appraised(nosocomial_model())
-    model = model_in(document)
+    model = ModelDocument.from_dict(document)
     row = r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>' + r'<td class="n">([^<]*)</td>' * 4
     rows = {name: figures for name, *figures in re.findall(row, render_model(document))}
     held_out = next(figures for name, figures in rows.items() if name.startswith("Development"))

@@ -3,7 +3,6 @@
 import base64
 import struct
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +17,7 @@ from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
 from screening.cohort.neighbourhood import on_grid, steps
-from screening.documents.stored import run_in
-from screening.documents.voxels import Slice, Volume, Voxels
+from screening.documents.run import RunDocument, Slice, Volume, Voxels
 from screening.page import draw_run
 from screening.page.night import has_pictures
 from screening.page.worklist import worklist
@@ -155,7 +153,7 @@ def block_of(*patients):
         {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None, "colours": {}},
     )
     found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
-    return replace(run_in(voxel_run()), voxels=found)
+    return RunDocument.from_dict(voxel_run()).replace(voxels=found)
 
 
 def test_what_is_no_picture_is_never_written_into_the_page():
@@ -174,8 +172,8 @@ def test_two_patients_whose_names_look_alike_keep_their_own_volumes():
         for n, name in enumerate(names, start=1)
     ]
     run = block_of(*volumes)
-    groups = [replace(group, group=name) for name, group in zip(names, run.groups, strict=False)]
-    run = replace(run, groups=groups)
+    groups = [group.replace(group=name) for name, group in zip(names, run.groups, strict=False)]
+    run = run.replace(groups=groups)
     lines = worklist(run, 3)["parts"][0]["lines"]
 
     assert [line.volume.flagged for line in lines] == [1, 2]

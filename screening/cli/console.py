@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from screening.documents.base import Reason
     from screening.documents.history import NightsBeside
-    from screening.documents.reason import Reason
     from screening.storage.model import Model
 
 
@@ -109,8 +109,8 @@ def points_of(model: Model) -> dict[str, object]:
 
 def performance_of(model: Model) -> dict[str, object]:
     """What a model promises, in the words of its page: each figure with its interval, a line a class."""
-    from screening.documents.usefulness import usefulness_of
-    from screening.page.format import area_interval, interval, percent
+    from screening.page.format import area_ci, ci, percent
+    from screening.page.rules import usefulness_of
 
     facts = model.facts
     lines: dict[str, list[str]] = {
@@ -119,16 +119,13 @@ def performance_of(model: Model) -> dict[str, object]:
     for point in facts.operating_points:
         of_class = f"{point.label}: " if facts.multi else ""
         area = facts.validation.summary.get(point.label)
-        if area is not None and area.auroc is not None:
-            ends = area_interval(area.auroc_low, area.auroc_high)
-            lines["AUROC"].append(f"{of_class}{area.auroc:.2f}{_interval(ends)}")
+        if area is not None and area.auroc.value is not None:
+            lines["AUROC"].append(f"{of_class}{area.auroc.value:.2f}{_interval(area_ci(area.auroc))}")
         lines["threshold"].append(f"{of_class}{point.threshold:.4g}")
-        for name, (value, low, high) in (
-            ("sensitivity", point.sensitivity_ends),
-            ("specificity", point.specificity_ends),
-            ("PPV", point.ppv_ends),
-        ):
-            lines[name].append(f"{of_class}{percent(value)}{_interval(interval(low, high))}")
+        for name, share in (
+            ("sensitivity", point.sensitivity), ("specificity", point.specificity), ("PPV", point.ppv),
+        ):  # fmt: skip
+            lines[name].append(f"{of_class}{percent(share)}{_interval(ci(share))}")
         lines["PPV"][-1] += f" at {percent(point.prevalence)} prevalence"
     shown: dict[str, object] = {name: line for name, line in lines.items() if line}
     return shown | {"fit for use?": usefulness_of(facts).words}

@@ -52,17 +52,16 @@ def check(
     """
     from screening.cohort.reading import check_cohort
     from screening.contract.contract import Contract
-    from screening.documents.stored import model_in
-    from screening.documents.tables import of
+    from screening.documents.model import ModelDocument
     from screening.gates.drift import Gates
     from screening.storage.serialization import read_document
 
     gates = None
     if model is not None and contract is None:
         document = read_document(model, "model")
-        asked = Contract.from_dict(of(dict, document["contract"]))
+        asked = Contract.from_dict(document["contract"])
         # A de-identified model has no profile.
-        past = model_in(document).training.profile
+        past = ModelDocument.from_dict(document).training.profile
         gates = Gates(past, asked) if past else None
     elif contract is not None and model is None:
         asked = Contract.load(contract)
@@ -73,7 +72,7 @@ def check(
     )
     attention = gates.attention() if gates and not violations else []
     if as_json:
-        reasons = [reason.to_dict() for reason in attention]
+        reasons = [vars(reason) for reason in attention]
         tell({"violations": violations, "notes": notes, "attention": reasons}, as_json)
     elif not violations:
         tell({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
@@ -85,7 +84,7 @@ def schema(
     name: Annotated[str, typer.Argument(help="model, run, comparison, validation, history or overview.")],
 ) -> None:
     """Print the JSON Schema of model.json, run.json and their like, or what `history` or `run` print."""
-    from screening.documents.stored import schema_of
+    from screening.documents import schema_of
 
     typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))
 

@@ -23,8 +23,8 @@ from screening.cli.options import (
     names_from,
     series_from,
 )
-from screening.documents.series import EACH
 from screening.errors import UsageError
+from screening.spelling import EACH
 
 
 def history(
@@ -45,7 +45,6 @@ def history(
 
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
-    from screening.documents.shape import plain
     from screening.ledger import history as nights
     from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
@@ -68,15 +67,15 @@ def history(
         compared = None if beside is None or series is None else compare_nights(book, series, beside)
     answer = told if as_json else _lines(told)
     if compared is not None:
-        answer["beside"] = plain(compared) if as_json else agreement(compared)
+        answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     tell(answer, as_json)
 
 
 def _lines(told: dict[str, object]) -> dict[str, object]:
-    from screening.documents.stored import history_in
+    from screening.documents.history import HistoryDocument
     from screening.page.history import sentences
 
-    found = history_in(told)
+    found = HistoryDocument.from_dict(told)
     runs = [
         f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
         f"{run.ongoing} ongoing, {run.reviewed} reviewed, {run.known} known; {run.resolved} resolved"
@@ -252,7 +251,6 @@ def promote(
 
     What its nights in shadow showed beside the champion's goes into the trail with the reason.
     """
-    from screening.documents.shape import plain
     from screening.ledger import model_registry
     from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
@@ -267,7 +265,7 @@ def promote(
         found = compare_nights(book, whose, model_registry.scored_as(book, whose, loaded.digest))
         head = model_registry.promote(book, whose, loaded.digest, reason, found)
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
-    tell(told | {"beside": plain(found) if as_json else agreement(found)}, as_json)
+    tell(told | {"beside": found.to_dict() if as_json else agreement(found)}, as_json)
 
 
 def retire(

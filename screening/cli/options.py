@@ -15,9 +15,8 @@ import typer
 
 from screening.cli import completion, logs
 from screening.documents.figures import RuleName
-from screening.documents.series import series_name
 from screening.errors import UsageError
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, series_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -183,12 +183,11 @@ def _hand_out(
 
 def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
     """How the shadow's nights compare with the champion's so far; nothing before there is one."""
-    from screening.documents.shape import plain
     from screening.ledger.beside import compare_nights
 
     whose, model = run.document["ledger"]["series"], run.document["model"]["digest"]
     found = compare_nights(book, whose, model)
-    return plain(found) if as_json else agreement(found)
+    return found.to_dict() if as_json else agreement(found)
 
 
 def _opened(ledger: str) -> AbstractContextManager[Ledger]:
@@ -218,7 +217,6 @@ def run(
 
     The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
     """
-    from screening.documents.shape import plain
     from screening.network.night import run_night
     from screening.network.processes import tell_hooks
     from screening.network.site import read_network
@@ -238,7 +236,7 @@ def run(
         network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
         cluster=cluster,
     )  # fmt: skip
-    document = plain(overview)
+    document = overview.to_dict()
     text = json.dumps(document | {"overview": str(page)}, ensure_ascii=False).encode()
     lines = [*overview.series, *overview.caught_up, *overview.shadows]
     failed = sum(one.status == "failed" for one in lines)
@@ -250,7 +248,7 @@ def run(
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
     if as_json:
-        tell(document | {"overview": str(page), "hooks": [plain(hook) for hook in hooks]}, True)
+        tell(document | {"overview": str(page), "hooks": [hook.to_dict() for hook in hooks]}, True)
     else:
         answer = {
             "night": night,
@@ -305,10 +303,10 @@ def explain(
 
 
 def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
-    from screening.documents.stored import case_in, run_in
+    from screening.documents.run import ExplainedCase, RunDocument
     from screening.page.page import told
 
-    case = told(run_in(found["run"]), case_in(found["case"]))
+    case = told(RunDocument.from_dict(found["run"]), ExplainedCase.from_dict(found["case"]))
     why = [
         " ".join(
             filter(
@@ -356,7 +354,6 @@ def export(
     from importlib import import_module
     from inspect import Parameter, signature
 
-    from screening.documents.shape import plain
     from screening.scoring.flagged import read_flagged
     from screening.sources.database import described, read_url
 
@@ -374,7 +371,7 @@ def export(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    shown = {"ledger": flagged.run.ledger and plain(flagged.run.ledger)}
+    shown = {"ledger": flagged.run.ledger and flagged.run.ledger.to_dict()}
     if out is not None:
         _hand_out(ledger, shown, "export", out, content=b"")
     elif url is not None:
@@ -456,10 +453,9 @@ def _copy(
 ) -> tuple[dict[str, object], dict[str, object], str]:
     """The document of a copy, what is told of how well it hides, and the fingerprint of its key."""
     from screening.deidentify import deidentified, site_key
-    from screening.documents.shape import plain
-    from screening.documents.stored import run_in
+    from screening.documents.run import RunDocument
 
     key = site_key(keyfile)
-    copy = deidentified(run_in(document), key)
+    copy = deidentified(RunDocument.from_dict(document), key)
     told = {name: value for name, value in vars(copy).items() if name != "run"}
-    return plain(copy.run), told, key.fingerprint
+    return copy.run.to_dict(), told, key.fingerprint

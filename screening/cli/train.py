@@ -306,7 +306,6 @@ def validate(
     Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
-    from screening.documents.shape import plain
     from screening.page.site_templates import check_templates
     from screening.storage.loading import load_model
     from screening.storage.publishing import publish
@@ -323,15 +322,16 @@ def validate(
             command=options.command_of(context, WHERE_AND_HOW),
         )
         external.write_validation(found, folder, templates)
-    reasons = [each.to_dict() for each in found.attention]
     told: dict[str, object] = {"validation": str(out), "report": str(out / "report.html")}
     told |= {"model": found.model.id, "rows": found.figures.n_rows}
     if as_json:
-        told["operating_points"] = [
-            {key: plain(point)[key] for key in OF_POINT} for point in found.operating_points
-        ]
-    told["classes"] = {name: plain(one) for name, one in found.classes.items()} if as_json else found.lines()
-    tell(told | {"attention": reasons if as_json else sentences(reasons)}, as_json)
+        document = found.to_dict()
+        points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
+        told |= {"operating_points": points, "classes": document["classes"]}
+        told |= {"attention": document["attention"]}
+    else:
+        told |= {"classes": found.lines(), "attention": sentences(map(vars, found.attention))}
+    tell(told, as_json)
 
 
 def threshold(

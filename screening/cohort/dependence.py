@@ -23,7 +23,7 @@ from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, ste
 from screening.cohort.role_inference import FEW_VALUES
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.documents.reason import Reason
+from screening.documents.base import Reason
 from screening.errors import UsageError
 from screening.sources.number_formats import LED_BY_ZERO, fast_numbers
 from screening.sources.readers import Source

@@ -18,8 +18,8 @@ from scipy.stats import hypergeom
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.column_names import INDEX_NAME
+from screening.documents.base import Reason
 from screening.documents.model import IdShape, ModelDocument
-from screening.documents.reason import Reason
 from screening.sources.number_formats import LED_BY_ZERO
 
 ROW_NUMBERS = "ids_are_row_numbers"
@@ -240,28 +240,21 @@ class DuplicateIds:
     def found(self) -> tuple[np.ndarray, np.ndarray]:
         """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
         n_parts = 1 + self.n_rows // HELD_ROWS
-        repeated, rows = zip(*(_repeated(self._part(at, n_parts)) for at in range(n_parts)), strict=True)
+        parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
+        # 0 stands for no id.
+        repeated = pd.concat([part[part.duplicated(keep=False) & (part != 0)] for part in parts])
         self._file.seek(0, os.SEEK_END)
-        return np.sort(np.concatenate(repeated)), np.sort(np.concatenate(rows))
+        return np.unique(repeated.to_numpy()), np.sort(repeated.index.to_numpy())
 
-    def _part(self, remainder: int, n_parts: int) -> tuple[np.ndarray, np.ndarray]:
-        """Hashes that leave a remainder, and their rows: equal ones are in one part."""
-        hashes, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    def _part(self, remainder: int, n_parts: int) -> pd.Series:
+        """Hashes that leave a remainder, by their rows: equal ones are in one part."""
+        parts = [pd.Series(dtype=np.uint64)]
         self._file.seek(0)
         for start in range(0, self.n_rows, HELD_ROWS):
             held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
             mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
-            hashes.append(held[mine])
-            rows.append(start + mine)
-        return np.concatenate(hashes), np.concatenate(rows)
-
-
-def _repeated(part: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes that occur more than once, and the rows that have one; 0 stands for no id."""
-    hashes, rows = part
-    ordered = np.sort(hashes)
-    found = np.unique(ordered[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)])
-    return found, rows[np.isin(hashes, found)] if found.size else rows[:0]
+            parts.append(pd.Series(held[mine], index=start + mine))
+        return pd.concat(parts[1:] or parts)
 
 
 def hashed(ids: np.ndarray) -> np.ndarray:

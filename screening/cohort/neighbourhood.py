@@ -12,7 +12,6 @@ from scipy.ndimage import uniform_filter
 
 from screening.contract.contract import Contract
 from screening.contract.parsing import floats, is_numeric, plain
-from screening.documents.tables import table
 from screening.errors import CohortError, UsageError
 from screening.sources.columns import stretches
 from screening.sources.images import AXES
@@ -94,7 +93,7 @@ def _joined_by(contract: Contract, header: Sequence[str]) -> Contract:
     if not names or any(name in contract.features for name in names):
         return contract
     content = contract.to_dict()
-    features = table(content, "features")
+    features = content["features"]
     for name, channel in names.items():
         features[name] = {"type": "number", "normalise": contract.features[channel].normalise}
     return Contract.from_dict(content | {"feature_order": [*contract.features, *names]})

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -16,7 +17,6 @@ from screening.cohort.ids import sizes_of_stems
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.documents.tables import table, word
 from screening.errors import CohortError
 from screening.sources.number_formats import truths
 from screening.sources.readers import Source
@@ -66,7 +66,7 @@ def inferred(
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
     roles = with_coordinates(summaries, given, notes) if given.group else given
     used = {roles.id, roles.group, roles.label, roles.time, *roles.coordinates, *roles.drop, *roles.display}
-    features: dict[str, dict[str, object]] = {}
+    features: dict[str, dict[str, Any]] = {}
     dropped, kinds = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for name, summary in summaries.items():
         if name in used:
@@ -76,7 +76,7 @@ def inferred(
             dropped[reason].append(name)
             continue
         features[name] = feature = _feature(summary, starter, codes)
-        kinds[word(feature, "type")].append(name)
+        kinds[feature["type"]].append(name)
         if feature["missing"] in ("indicator", "category"):
             kinds[f"extra column for missing (over {INDICATOR_SHARE:.0%})"].append(name)
         notes += [f"column '{name}'{words}" for words in _remarks(summary, feature, starter)]
@@ -85,7 +85,7 @@ def inferred(
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     left_out = [*roles.drop, *itertools.chain(*dropped.values())]
-    stated = table(roles.to_dict(), "cohort") | {"drop": left_out}
+    stated = roles.to_dict()["cohort"] | {"drop": left_out}
     return Contract.from_dict({"cohort": stated, "features": features}), notes
 
 
@@ -215,7 +215,7 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
 
 
-def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, object]:
+def _feature(summary: ColumnSummary, starter: bool, codes: bool) -> dict[str, Any]:
     numeric = not codes and _mostly_numbers(summary)
     coded = summary.coded_share if starter and numeric else 0.0
     often_missing = summary.missing_share + coded > INDICATOR_SHARE

@@ -68,20 +68,18 @@ def guessed_roles(
     found: dict[str, str | None] = {}
     if not given.label:
         named = (name for name in LABELS if name in free and _few(summaries[free[name]]))
-        label = next(named, None)
-        found["label"] = free.pop(label) if label else None
+        found["label"] = free.pop(next(named, ""), None)
     for lower, name in list(free.items()):
         summary = summaries[name]
         if not is_called(name, "row", "patient") or summary.present < summary.rows:
             continue
-        role = (
-            "id"
-            if _all_differ(source, name)
-            else "group"
-            if is_called(name, "patient") and summary.n_texts >= fewest
-            else None
-        )
-        if role and not getattr(given, role) and not found.get(role):
+        if _all_differ(source, name):
+            role = "id"
+        elif is_called(name, "patient") and summary.n_texts >= fewest:
+            role = "group"
+        else:
+            continue
+        if not getattr(given, role) and not found.get(role):
             found[role] = free.pop(lower)
     if not given.time:
         found["time"] = _time({lower: name for lower, name in free.items() if _dated(summaries[name])})

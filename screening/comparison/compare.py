@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.comparison import CohortFacts, ComparisonDocument, Figure, MethodFacts, Settings
-from screening.documents.model import FORMAT_VERSION
+from screening.documents.base import FORMAT_VERSION, Estimate
+from screening.documents.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
 from screening.documents.notebook import Brief, InBrief, comparison_brief
-from screening.documents.shape import plain
 from screening.documents.validation import SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
@@ -63,7 +62,7 @@ class Comparison(InBrief):
     @cached_property
     def document(self) -> dict[str, object]:
         """What `comparison.json` holds."""
-        return plain(self.facts)
+        return self.facts.to_dict()
 
     def brief(self) -> Brief:
         return comparison_brief(self.facts)
@@ -82,7 +81,7 @@ class Comparison(InBrief):
         return {
             "control": self.facts.settings.control,
             "cohorts": tables,
-            "ranks": None if ranks is None else plain(ranks),
+            "ranks": None if ranks is None else ranks.to_dict(),
         }
 
     def table(self) -> dict[str, list[str]]:
@@ -343,12 +342,12 @@ def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -
     )
 
 
-def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Figure:
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
     known = draws[np.isfinite(draws)]
     if not np.isfinite(value) or not len(known):
-        return Figure(value=value if np.isfinite(value) else None, low=None, high=None)
+        return Estimate(value if np.isfinite(value) else None)
     low, high = percentiles(known, n_units)
-    return Figure(value=value, low=min(float(low), value), high=max(float(high), value))
+    return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:

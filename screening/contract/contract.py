@@ -7,7 +7,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,11 +21,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from screening.contract.keys import contract_toml
-from screening.documents.series import series_name
-from screening.documents.tables import of, table
 from screening.errors import CohortError, UsageError
 from screening.files import read_bounded, read_toml
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
 MOST_BYTES = 16 << 20
@@ -143,12 +141,12 @@ def _labels(path: Path) -> dict[str, str]:
     return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
 
 
-def _day(value: object) -> datetime.date | None:
+def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     if value is None or type(value) is datetime.date:
         return value
     try:
-        return datetime.date.fromisoformat(of(str, value))
+        return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
 
@@ -274,7 +272,7 @@ class Contract(BaseModel):
         return cls.from_dict(content, place=path.name)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, object], place: str = "contract") -> Contract:
+    def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
         known = ("format", "cohort", "features", "feature_order")
         faults = [
@@ -297,14 +295,13 @@ class Contract(BaseModel):
                 faults.append(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
         if faults:
             raise CohortError(faults)
-        roles, features, order = of(dict, roles), of(dict, features), of(list, order)
         ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
             return cls.model_validate({**roles, "features": ordered})
         except ValidationError as error:
             raise CohortError([_fault(place, item) for item in error.errors()]) from error
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
@@ -320,13 +317,13 @@ class Contract(BaseModel):
 
         A column that is given a role here is no feature, as a starter contract may have it.
         """
-        given = {role: value for role, value in roles.items() if value}
+        given: dict[str, Any] = {role: value for role, value in roles.items() if value}
         if not given:
             return self
         content = self.to_dict()
-        taken = {*of(list, given.get("drop", [])), *(given.get(role) for role in ("label", "id", "group"))}
-        features = {name: one for name, one in table(content, "features").items() if name not in taken}
-        stated = {"cohort": table(content, "cohort") | given, "features": features}
+        taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
+        features = {name: one for name, one in content["features"].items() if name not in taken}
+        stated = {"cohort": content["cohort"] | given, "features": features}
         return Contract.from_dict(content | stated)
 
     def unseen_policy(self, name: str) -> OnUnseen:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tomlkit
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
-
-from screening.documents.tables import of
 
 WIDTH = 98
 HEAD = (
@@ -75,7 +74,7 @@ def _type(declared: JsonSchemaValue) -> tuple[str, str, str]:
 
 
 def contract_toml(
-    stated: Mapping[str, object], notes: Sequence[str], roles: type[BaseModel], feature: type[BaseModel]
+    stated: Mapping[str, Any], notes: Sequence[str], roles: type[BaseModel], feature: type[BaseModel]
 ) -> str:
     """TOML text of a contract: roles at the top level of `stated`, `features` a table of tables.
 
@@ -89,7 +88,7 @@ def contract_toml(
     lines.append(f"# {OF_FEATURES}")
     for key in keys_of(feature):
         lines += _comments(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "  ", "    ")
-    for name, values in of(dict, stated.get("features", {})).items():
+    for name, values in stated.get("features", {}).items():
         lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
     return "\n".join(lines) + "\n"

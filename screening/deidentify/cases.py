@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from screening.deidentify.k_anonymity import LEAST, at_least, band, crowds, step_of, suppress_small, widened
 from screening.deidentify.key import SiteKey
-from screening.deidentify.ranks import Ranks
-from screening.documents.case import Case, Contribution
+from screening.deidentify.model import Ranks
+from screening.documents.base import Estimate
 from screening.documents.model import FeatureFacts
+from screening.documents.run import Case, Contribution
 
 WITHHELD = "withheld"
 CHANCE_STEP = 0.05
@@ -52,7 +52,7 @@ def alike(
         # In the order of the pseudonyms: where a row stands does not tell its rank.
         named = {key.pseudonym(case.id): owner(case) for case in crowd}
         for name, whose in sorted(named.items()):
-            yield whose, replace(line, id=name, rank=place if numbered else None)
+            yield whose, line.replace(id=name, rank=place if numbered else None)
         place += len(crowd)
 
 
@@ -85,9 +85,6 @@ def _line(
 ) -> Case:
     """What is true of all rows of a group: the same line for each of them, but for the name."""
     first = rows[0]
-    chances = [each.chance for each in rows if each.chance is not None]
-    lows = [each.chance_low for each in rows if each.chance_low is not None]
-    highs = [each.chance_high for each in rows if each.chance_high is not None]
     common = {
         name: getattr(first, name)
         for name in ("votes", "discovery", "state")
@@ -98,15 +95,22 @@ def _line(
         group=None,
         row=None,
         score=statistics.median_low([ranks.of_score(each.score) for each in rows]),
-        p_value=at_least(max(each.p_value for each in rows)),
+        p_value=Estimate(at_least(max(each.p_value.ends[0] for each in rows))),
         label=first.label,
         contributions=None if first.contributions is None else _contributions(rows, features, words, ranks),
         missing=[name for name in first.missing if all(name in each.missing for each in rows)],
-        chance=_even(statistics.median(chances)) if chances else None,
-        chance_low=max(_even(min(lows)) - CHANCE_STEP, 0.0) if lows else None,
-        chance_high=min(_even(max(highs)) + CHANCE_STEP, 1.0) if highs else None,
+        chance=_chance([each.chance.ends for each in rows if each.chance is not None]),
         **common,
     )
+
+
+def _chance(ends: Sequence[tuple[float, float, float]]) -> Estimate | None:
+    """The middle of the rows' chances, and ends that hold all of theirs."""
+    if not ends:
+        return None
+    chances, lows, highs = zip(*ends, strict=True)
+    low, high = _even(min(lows)) - CHANCE_STEP, _even(max(highs)) + CHANCE_STEP
+    return Estimate(_even(statistics.median(chances)), max(low, 0.0), min(high, 1.0))
 
 
 def _even(chance: float) -> float:

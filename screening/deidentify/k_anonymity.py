@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from screening.documents.shape import Range
+from screening.documents.base import Range
 
 Name = TypeVar("Name", bound=Hashable)
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from screening.deidentify.cases import WITHHELD, alike, owner
 from screening.deidentify.k_anonymity import LEAST, at_least, share, smallest, suppress_small
 from screening.deidentify.key import SiteKey
-from screening.deidentify.model import Json, deidentified_model, of_five, only
-from screening.deidentify.ranks import Ranks, ranks_of
-from screening.documents.case import Case
-from screening.documents.run import RunDocument
-from screening.documents.shape import plain
-from screening.documents.stored import run_in
+from screening.deidentify.model import Json, Ranks, deidentified_model, of_five, only, ranks_of
+from screening.documents.run import Case, RunDocument
 from screening.errors import UsageError
 
 NAME = "copy"
@@ -50,16 +46,16 @@ def deidentified(run: RunDocument, key: SiteKey) -> Copy:
     lines, owners = [case for _, case in (*cases, *near)], [whose for whose, _ in (*cases, *near)]
     listed = [*run.cases, *run.near_misses]
     before = sum(len(case.contributions or ()) for case in listed)
-    document = _night(plain(run), key, ranks) | {
-        "cases": [plain(case) for _, case in cases],
+    document = _night(run.to_dict(), key, ranks) | {
+        "cases": [case.to_dict() for _, case in cases],
         "cases_total": len(cases),
         "cases_shown": len(cases),
         "cases_explained": sum(case.contributions is not None for _, case in cases),
-        "near_misses": [plain(case) for _, case in near],
+        "near_misses": [case.to_dict() for _, case in near],
     }
     return Copy(
-        run=run_in(document),
-        smallest_group=smallest([repr(replace(case, id="")) for case in lines], owners),
+        run=RunDocument.from_dict(document),
+        smallest_group=smallest([repr(case.replace(id="")) for case in lines], owners),
         listed=len(lines),
         left_out=len(listed) - len(lines),
         values_withheld=1 - sum(map(_n_values, lines)) / before if before else 0.0,

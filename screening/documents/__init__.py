@@ -1,6 +1,24 @@
 """What crosses a room's door: frozen types of what the tool writes and reads back."""
 
-from screening.documents.drift import ScoreCounts
-from screening.documents.reason import Reason, reasons_in
+from screening.documents.base import Document
+from screening.documents.comparison import ComparisonDocument, ExternalValidation
+from screening.documents.history import HistoryDocument, OverviewDocument
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
+from screening.errors import UsageError
 
-__all__ = ["Reason", "ScoreCounts", "reasons_in"]
+DOCUMENTS: dict[str, type[Document]] = {
+    "model": ModelDocument,
+    "run": RunDocument,
+    "comparison": ComparisonDocument,
+    "validation": ExternalValidation,
+    "history": HistoryDocument,
+    "overview": OverviewDocument,
+}
+
+
+def schema_of(name: str) -> dict[str, object]:
+    """The JSON Schema of a document by its name (UsageError where there is none)."""
+    if name not in DOCUMENTS:
+        raise UsageError(f"no document {name!r}; there are {', '.join(DOCUMENTS)}")
+    return DOCUMENTS[name].model_json_schema(mode="serialization")

@@ -1,25 +1,21 @@
-"""`comparison.json`: several methods on the same folds."""
+"""`comparison.json`: several methods on the same folds; `validation.json`: a model on another cohort."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, Self
 
-from screening.documents.figures import Rule
-from screening.documents.shape import Setting, document
-from screening.documents.validation import Difference
+from pydantic import model_validator
 
-
-@document
-class Figure:
-    """A figure with its 95 % interval; None is undefined."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+from screening.documents.base import FORMAT_VERSION, Document, Estimate, Reason, Setting
+from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, Rule
+from screening.documents.model import ModelDocument, SourceFacts
+from screening.documents.run import RunModel
+from screening.documents.validation import Figures, LesionFacts, OperatingPointFacts
 
 
-@document
-class MethodFacts:
+class MethodFacts(Document):
     """One method on one cohort; `differences` are to the control, None for the control itself."""
 
     recipe: str
@@ -27,8 +23,8 @@ class MethodFacts:
     paper: str
     machine: str
     control: bool
-    figures: Mapping[str, Figure]
-    differences: Mapping[str, Difference] | None
+    figures: Mapping[str, Estimate]
+    differences: Mapping[str, Estimate] | None
     curve: Sequence[float]
     sv_share: float | None
     fit_seconds: float | None
@@ -38,8 +34,7 @@ class MethodFacts:
     factor_declined: bool | None
 
 
-@document
-class CohortFacts:
+class CohortFacts(Document):
     """One cohort with its methods."""
 
     name: str
@@ -50,8 +45,7 @@ class CohortFacts:
     methods: Sequence[MethodFacts]
 
 
-@document
-class RankedMethod:
+class RankedMethod(Document):
     """A method's mean rank over cohorts, and Holm's test against the control."""
 
     recipe: str
@@ -62,8 +56,7 @@ class RankedMethod:
     p_holm: float | None
 
 
-@document
-class FigureRanks:
+class FigureRanks(Document):
     """Friedman's test of one figure over cohorts (Demsar 2006)."""
 
     chi2: float
@@ -75,8 +68,7 @@ class FigureRanks:
     methods: Sequence[RankedMethod]
 
 
-@document
-class Ranks:
+class Ranks(Document):
     """Ranks over the cohorts, by figure."""
 
     first: str
@@ -85,8 +77,7 @@ class Ranks:
     figures: Mapping[str, FigureRanks]
 
 
-@document
-class Settings:
+class Settings(Document):
     """What the comparison was asked to do."""
 
     rule: Rule
@@ -102,14 +93,94 @@ class Settings:
     recipes: Sequence[str]
 
 
-@document
-class ComparisonDocument:
+class ComparisonDocument(Document):
     """Everything that a comparison states."""
 
-    format_version: int
+    TITLE: ClassVar[str] = "comparison.json"
+
+    format_version: int = FORMAT_VERSION
     settings: Settings
     asked_sensitivity: float
     first_figure: str
     cohorts: Sequence[CohortFacts]
     ranks: Ranks | None
+    sha256: str = ""
+
+
+class Promise(OfRule, Area, Rates, PredictiveValues):
+    """What validation at training promised; what depends on the share of cases is at this place's."""
+
+    lesions: LesionFacts | None = None
+
+
+class ClassElsewhere(Document):
+    """One watched class on the cohort.
+
+    `differences` are what was found minus what was promised (`lesions`: of the share found). `local` is the
+    operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
+    """
+
+    promise: Promise
+    differences: Mapping[str, Estimate]
+    local: OperatingPoint | None
+    local_reason: str | None = None
+
+
+class ExternalValidation(Document):
+    """A model tried on a cohort; figures by watched class, of those classes that the cohort has cases of.
+
+    `operating_points` are the model's thresholds with what they did here; `figures` are of them. `prevalence`
+    is what somebody stated for this place; without it the cohort's share of cases stands for it.
+    """
+
+    TITLE: ClassVar[str] = "validation.json"
+
+    model: RunModel
+    source: SourceFacts
+    label: str
+    positive: Sequence[str]
+    prevalence: float | None = None
+    n_refused: int
+    notes: Sequence[str]
+    operating_points: Sequence[OperatingPointFacts]
+    figures: Figures
+    classes: Mapping[str, ClassElsewhere]
+    attention: Sequence[Reason]
+    command: str | None
+    versions: Mapping[str, str]
+    format_version: int
     sha256: str
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        # A model's document refuses figures of another rule or threshold than its points'.
+        assert self.here is not None
+        for point in self.operating_points:
+            if self.classes[point.label].promise.threshold != point.threshold:
+                raise ValueError(f"classes: the promise of {point.label} is of another threshold")
+        return self
+
+    @cached_property
+    def here(self) -> ModelDocument:
+        """The model with the figures of this cohort in the place of its own."""
+        figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
+        own = self.model.validation.replace(forward=None, comparison=None, **figures)
+        return self.model.replace(operating_points=self.operating_points, validation=own, blend=())
+
+    def lines(self) -> list[str]:
+        """Promise and finding in a line a class."""
+        return [
+            f"{point.label}: "
+            + ", ".join(
+                f"{name} {_percent(getattr(point, name))} (promised {_percent(getattr(one.promise, name))})"
+                for name in ("sensitivity", "specificity", "ppv")
+            )
+            + ("" if point.lesions is None else f", lesions found {_percent(point.lesions.sensitivity)}")
+            + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
+            for point in self.operating_points
+            for one in (self.classes[point.label],)
+        ]
+
+
+def _percent(share: Estimate) -> str:
+    return "-" if share.value is None else f"{100 * share.value:.1f} %"

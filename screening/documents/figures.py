@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from screening.documents.shape import document
+from screening.documents.base import PART, Document, Estimate
 
 RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
 
@@ -41,7 +41,7 @@ class Rule:
     Rule(name='min_sensitivity', value=0.9, confidence=0.95, prevalence=None)
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = PART
 
     name: RuleName = "min_sensitivity"
     value: float | None = None
@@ -76,94 +76,37 @@ def _meant(share: float | None) -> str:
 BEYOND_SCORES = 1e11
 
 
-Ends = tuple[float | None, float | None, float | None]
-"""A figure and the ends of its 95 % interval; None is undefined."""
-
-
-@document
-class Rates:
+class Rates(Document):
     """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
 
-    sensitivity: float | None
-    sensitivity_low: float | None
-    sensitivity_high: float | None
-    specificity: float | None
-    specificity_low: float | None
-    specificity_high: float | None
-
-    @property
-    def sensitivity_ends(self) -> Ends:
-        """Sensitivity with its interval."""
-        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
-
-    @property
-    def specificity_ends(self) -> Ends:
-        """Specificity with its interval."""
-        return self.specificity, self.specificity_low, self.specificity_high
+    sensitivity: Estimate
+    specificity: Estimate
 
 
-@document
-class PredictiveValues:
+class PredictiveValues(Document):
     """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
 
     prevalence: float
-    ppv: float | None
-    ppv_low: float | None
-    ppv_high: float | None
-    npv: float | None
-    npv_low: float | None
-    npv_high: float | None
-    nne: float | None
-    nne_low: float | None
-    nne_high: float | None
-    flag_rate: float | None
-    flag_rate_low: float | None
-    flag_rate_high: float | None
-
-    @property
-    def ppv_ends(self) -> Ends:
-        """PPV with its interval."""
-        return self.ppv, self.ppv_low, self.ppv_high
-
-    @property
-    def npv_ends(self) -> Ends:
-        """NPV with its interval."""
-        return self.npv, self.npv_low, self.npv_high
+    ppv: Estimate
+    npv: Estimate
+    nne: Estimate
+    flag_rate: Estimate
 
 
-@document
-class Area:
+class Area(Document):
     """The area under the ROC curve with its 95 % interval; None is undefined."""
 
-    auroc: float | None
-    auroc_low: float | None
-    auroc_high: float | None
-
-    @property
-    def auroc_ends(self) -> Ends:
-        """AUROC with its interval."""
-        return self.auroc, self.auroc_low, self.auroc_high
+    auroc: Estimate
 
 
-@document
-class Share:
-    """A share with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@document
-class OfRule:
+class OfRule(Document):
     """What figures are of: the rule of one watched class, and the threshold that it chose."""
 
     rule: Rule
     threshold: float
 
 
-@document
-class Sizes:
+class Sizes(Document):
     """Rows of either class, and groups where rows come in groups."""
 
     n_positive: int
@@ -171,7 +114,6 @@ class Sizes:
     n_groups: int | None
 
 
-@document
 class OperatingPoint(Rates, PredictiveValues, Sizes):
     """A threshold and what it does on unseen rows, scored by the mean of the machines that judged these.
 
@@ -180,14 +122,6 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     it. `ppv`, `npv`, `nne` (reviews per case found) and `flag_rate` hold at `prevalence`, whose own
     uncertainty their intervals hold unless it was stated.
     """
-
-    # A model's id stands on the order of its keys, which is older than the bands.
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "threshold", "rule", "sensitivity", "sensitivity_low", "sensitivity_high",
-        "specificity", "specificity_low", "specificity_high", "ppv", "ppv_low", "ppv_high",
-        "npv", "npv_low", "npv_high", "nne", "flag_rate", "n_positive", "n_negative", "n_groups",
-        "prevalence", "notes", "misses", "flag_rate_low", "flag_rate_high", "nne_low", "nne_high",
-    )  # fmt: skip
 
     threshold: float
     rule: Rule
@@ -200,55 +134,23 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
         return self.threshold <= -BEYOND_SCORES
 
 
-@document
-class Precision:
-    """The area under the curve of precision over recall with its 95 % interval; None is undefined."""
-
-    average_precision: float | None
-    average_precision_low: float | None
-    average_precision_high: float | None
-
-
-@document
-class Shares(Sizes):
-    """Rows of either class, and the share of positives among them."""
+class Ranking(Area, Sizes):
+    """How well held-out scores rank, whatever the threshold; `prevalence` is the share of positives."""
 
     prevalence: float
+    average_precision: Estimate
 
 
-@document
-class Ranking(Precision, Area, Shares):
-    """How well held-out scores rank, whatever the threshold."""
-
-
-@document
-class At:
-    """A threshold, and the share of positives that its figures hold for."""
+class Observed(Area, PredictiveValues, Rates, Sizes):
+    """What a threshold chosen elsewhere did to rows whose labels are known."""
 
     threshold: float
-    prevalence: float
-
-
-@document
-class Hits:
-    """Rows by what they are and what was said of them."""
-
     true_positive: int
     false_negative: int
     false_positive: int
     true_negative: int
-
-
-@document
-class Agreement:
-    """How far flags and labels agree, in one figure each; None is undefined."""
-
     accuracy: float | None
     f1: float | None
     g_mean: float | None
     min_sensitivity: float | None
-
-
-@document
-class Observed(Precision, Area, Agreement, PredictiveValues, Rates, Hits, Sizes, At):
-    """What a threshold chosen elsewhere did to rows whose labels are known."""
+    average_precision: Estimate

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from screening.documents.drift import ScoreCounts
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from screening.documents.base import PART, Document, Estimate, Reason
 from screening.documents.figures import Rule
 from screening.documents.model import TrainedOn
-from screening.documents.reason import Reason
-from screening.documents.run import Unflagged
-from screening.documents.shape import document, named, rare
+from screening.documents.run import ScoreCounts, Unflagged
 
 Measure = Literal["workload", "yield", "refused", "missing"]
 
 
-@document
-class ControlPoint:
+class ControlPoint(Document):
     """A night on a chart: `count` of `of`, and between which shares it was expected to lie.
 
     None where a night has nothing to count, or the phase has no limits yet.
@@ -37,8 +37,7 @@ class ControlPoint:
         return not self.low - 1e-12 <= self.share <= self.high + 1e-12
 
 
-@document
-class Phase:
+class Phase(Document):
     """Nights under one model and threshold; the first `baseline` of them fix centre and limits.
 
     `began` says what was new. `spread` is how much more its nights differ than chance explains (Laney's
@@ -53,8 +52,7 @@ class Phase:
     points: Sequence[ControlPoint]
 
 
-@document
-class ControlChart:
+class ControlChart(Document):
     """A share night by night, in phases; `signals` has the nights beyond a limit, in words."""
 
     measure: Measure
@@ -62,25 +60,14 @@ class ControlChart:
     signals: Sequence[Reason]
 
 
-@document
-class Estimate:
-    """A share with its 95 % interval; None is unknown."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@document
-class SensitivityAndPpv:
+class SensitivityAndPpv(Document):
     """Share found of those with the condition, and share with it of those flagged."""
 
     sensitivity: Estimate
     ppv: Estimate
 
 
-@document
-class ForwardNights:
+class ForwardNights(Document):
     """The champion's nights in force beside its validation estimate: of all flagged, who stay included.
 
     `seen.ppv` is that of all flagged. `seen.sensitivity` sets the cases among a night's flagged against those
@@ -97,19 +84,15 @@ class ForwardNights:
     below: Sequence[Literal["sensitivity", "ppv"]]
 
 
-@document
-class JudgedShare:
+@dataclass(frozen=True, kw_only=True, config=PART)
+class JudgedShare(Estimate):
     """Share with the condition among those judged, with its 95 % interval; None where nobody was."""
 
     found: int
     judged: int
-    value: float | None
-    low: float | None
-    high: float | None
 
 
-@document
-class Flagging:
+class Flagging(Document):
     """What one of the two flagged.
 
     `model` is that of these nights, or all where one took another's place between them. `only` counts flags
@@ -128,8 +111,7 @@ class Flagging:
     only_ppv: JudgedShare
 
 
-@document
-class NightsBeside:
+class NightsBeside(Document):
     """How far two agree.
 
     `agreement` is the share of rows (patients, where rows come in groups) on which both say the same, `kappa`
@@ -149,8 +131,7 @@ class NightsBeside:
     other: Flagging
 
 
-@document
-class Question:
+class Question(Document):
     """What is asked of the tables, and by which columns patients are known again."""
 
     group: str | None
@@ -164,15 +145,14 @@ class Question:
         return bool(self.id or self.group)
 
 
-@document
-class Words:
+class Words(Document):
     """How often each verdict was given."""
 
     confirmed: int
-    not_: Annotated[int, named("not")]
+    not_: Annotated[int, Field(alias="not")]
     unsure: int
     known: int
-    disputed: int = rare(0)
+    disputed: int = 0
 
     @property
     def found(self) -> int:
@@ -185,43 +165,35 @@ class Words:
         return self.found + self.not_
 
 
-@document
+@dataclass(frozen=True, kw_only=True, config=PART)
 class ShareToDate(JudgedShare):
     """The share as it stood on a night."""
-
-    ORDER: ClassVar[tuple[str, ...]] = ("night",)
 
     night: str
 
 
-@document
+@dataclass(frozen=True, kw_only=True, config=PART)
 class FlaggedShare(JudgedShare):
     """Share with the condition among all flagged of `nights`, a patient counting on each.
 
     By the verdicts of earlier nights and the random audit; `judged` are patients.
     """
 
-    ORDER: ClassVar[tuple[str, ...]] = ("found", "judged", "flagged", "nights")
-
     flagged: int
     nights: int
 
 
-@document
-class Misses:
+class Misses(Document):
     """Cases among the unflagged, a night, by the random audit of them."""
 
     found: int
     judged: int
     unflagged: int
     nights: int
-    per_night: float | None
-    per_night_low: float | None
-    per_night_high: float | None
+    per_night: Estimate
 
 
-@document
-class Workload:
+class Workload(Document):
     """Means over the nights in force."""
 
     cases_per_night: float | None
@@ -229,8 +201,7 @@ class Workload:
     minutes_per_night: float | None
 
 
-@document
-class DriftOver:
+class DriftOver(Document):
     """The scores of recent nights' patients, each once, against those held out in training."""
 
     nights: int
@@ -240,16 +211,14 @@ class DriftOver:
     reason: Reason | None
 
 
-@document
-class MissingValues:
+class MissingValues(Document):
     """Values of features that were missing on a night, of all."""
 
     missing: int
     values: int
 
 
-@document
-class NightRun:
+class NightRun(Document):
     """One run of a night: what it counted, and what was said of it since."""
 
     night: str
@@ -285,8 +254,7 @@ class NightRun:
     attention: Sequence[Reason]
 
 
-@document
-class SeriesFacts:
+class SeriesFacts(Document):
     """What the nights of one series add up to."""
 
     series: str
@@ -307,32 +275,29 @@ class SeriesFacts:
     review_by: str | None = None
 
 
-@document
-class ChangedClass:
+class ChangedClass(Document):
     """A watched class's threshold before and after."""
 
-    label: Annotated[str, named("class")]
+    label: Annotated[str, Field(alias="class")]
     rule_after: Rule
     rule_before: Rule
     threshold_after: float
     threshold_before: float
 
 
-@document
-class ThresholdChange:
+class ThresholdChange(Document):
     """Another threshold chosen for a model."""
 
     classes: Sequence[ChangedClass]
     model_after: str
     model_before: str
     reason: str | None
-    series: str | None = rare()
+    series: str | None = None
     entry: int
     recorded: str
 
 
-@document
-class Promotion:
+class Promotion(Document):
     """Another model made the champion of a series, and what its nights in shadow had shown by then."""
 
     evidence: NightsBeside
@@ -344,8 +309,7 @@ class Promotion:
     recorded: str
 
 
-@document
-class Retraining:
+class Retraining(Document):
     """A model trained on the verdicts of a series; in force only once it is promoted."""
 
     champion: str
@@ -356,8 +320,7 @@ class Retraining:
     recorded: str
 
 
-@document
-class Retirement:
+class Retirement(Document):
     """A series closed: `status` waits for it no longer, until a night after `last` comes."""
 
     last: str
@@ -367,8 +330,7 @@ class Retirement:
     recorded: str
 
 
-@document
-class Trail:
+class Trail(Document):
     """How far the audit trail reaches, and whether it was followed from its start."""
 
     entries: int
@@ -377,9 +339,10 @@ class Trail:
     erased: int = 0
 
 
-@document
-class HistoryDocument:
+class HistoryDocument(Document):
     """Everything that the nights so far add up to."""
+
+    TITLE: ClassVar[str] = "the history"
 
     runs: Sequence[NightRun]
     series: Sequence[SeriesFacts]
@@ -388,3 +351,55 @@ class HistoryDocument:
     retrainings: Sequence[Retraining] = ()
     retirements: Sequence[Retirement] = ()
     audit: Trail
+
+
+# The worst of several exit codes, the worst first: a bug, a refused model or table, a wrong setting, a lock.
+WORST_FIRST = (1, 4, 3, 2, 75, 5, 0)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one exit code that stands for several; a process that a signal ended counts as a bug."""
+    return min((code if code in WORST_FIRST else 1 for code in codes), key=WORST_FIRST.index, default=0)
+
+
+class SeriesNight(Document):
+    """One night of one series: done now, done before, left out, or why it could not be done."""
+
+    series: str
+    night: str
+    status: Literal["published", "unchanged", "failed", "left out", "given up"]
+    shadow: bool
+    exit_code: int = 0
+    said: str | None = None
+    model: str
+    # From here on of its run, where there is one.
+    run_id: str | None = None
+    scored: int | None = None
+    refused: int | None = None
+    flagged: int | None = None
+    to_review: int | None = None
+    capacity: int | None = None
+    drift_p: float | None = None
+    attention: Sequence[Reason] = ()
+    acknowledged: Sequence[Reason] = ()  # Reasons that rest.
+    page: str | None = None
+    peak_mb: int | None = None
+
+
+class OverviewDocument(Document):
+    """Every series of a site on one night, and the missed nights that were caught up."""
+
+    title: str
+    night: str
+    exit_code: int
+    series: Sequence[SeriesNight]
+    shadows: Sequence[SeriesNight]
+    caught_up: Sequence[SeriesNight]
+
+
+class HookFacts(Document):
+    """How a command that was to be told of the night ended."""
+
+    command: str
+    fine: bool
+    said: str

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
+from pydantic import ConfigDict, Field, model_validator
+
+from screening.documents.base import FORMAT_VERSION, Document, Estimate, Range, Reason, Setting, Table
 from screening.documents.figures import OfRule
-from screening.documents.reason import Reason
-from screening.documents.shape import Range, Setting, document, named, rare, read
-from screening.documents.tables import Table, part
-from screening.documents.validation import Difference, OperatingPointFacts, SearchFacts, ValidationFacts
-
-T = TypeVar("T")
+from screening.documents.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
 
-@dataclass(frozen=True)
-class Stated:
+class InContract(Document):
+    """Those keys of a table of the contract that the page goes by, whatever else is in it."""
+
+    model_config = ConfigDict(extra="ignore")
+    TITLE: ClassVar[str] = "the contract"
+
+
+class Stated(InContract):
     """What the contract says of the cohort as a whole; None where it says nothing."""
 
     title: str | None = None
@@ -32,8 +35,7 @@ class Stated:
     verdicts_need: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(InContract):
     """What the contract says of a feature."""
 
     type: str | None = None
@@ -51,21 +53,7 @@ class Declared:
         return bool(self.normalise) and not (self.reference or self.seen)
 
 
-def seen(declared: type[T], stored: Table) -> T:
-    """Those keys of a stored table that `declared` has, whatever else is in it.
-
-    Raises
-    ------
-    ModelError
-        Naming a key of a wrong type.
-    """
-    names = {field.name for field in fields(declared)}  # type: ignore[arg-type]
-    known = {name: value for name, value in stored.items() if name in names}
-    return read(declared, known, "the contract")
-
-
-@document
-class TrainedOn:
+class TrainedOn(Document):
     """Judged rows that a training took in, and those it left out, by reason.
 
     `already` of the judged rows stood in the past cohort, where each counts once, by the cohort's label; on
@@ -78,7 +66,7 @@ class TrainedOn:
     last: str
     nights: int
     confirmed: int
-    not_: Annotated[int, named("not")]
+    not_: Annotated[int, Field(alias="not")]
     already: int
     disagreeing: int
     left_out: Mapping[str, int]
@@ -89,28 +77,25 @@ class TrainedOn:
         return self.confirmed + self.not_
 
 
-FORMAT_VERSION = 1
-"""Of model, run and comparison. What a released version wrote is read by every later one."""
-
 # More than any training has: what is counted stays exact as a float.
 MOST_ROWS = 1 << 53
 
 
-@document
-class FileFacts:
+class FileFacts(Document):
     """A file that was read, or what a database answered: from where, and to which query."""
 
     name: str
     sha256: str
     bytes: int
     rows: int
-    place: str | None = rare()
-    query_sha256: str | None = rare()
+    place: str | None = None
+    query_sha256: str | None = None
 
 
-@document
-class SourceFacts:
+class SourceFacts(Document):
     """What a table was read from."""
+
+    TITLE: ClassVar[str] = "the source"
 
     files: Sequence[FileFacts]
     delimiter: str | None
@@ -118,8 +103,7 @@ class SourceFacts:
     rows: int
 
 
-@document
-class FeatureFacts:
+class FeatureFacts(Document):
     """A feature as training saw it.
 
     `reference` is the range of the contract; `seen` that in past patients: the contract's, else 5 to 95 % of
@@ -135,8 +119,7 @@ class FeatureFacts:
     description: str | None
 
 
-@document
-class Leak:
+class Leak(Document):
     """A column that may tell what is known only after the outcome."""
 
     code: str
@@ -145,8 +128,7 @@ class Leak:
     said: str
 
 
-@document
-class Approximation:
+class Approximation(Document):
     """What an approximation cost, on held-out rows of a sub-sample."""
 
     method: str
@@ -159,45 +141,45 @@ class Approximation:
     note: str
 
 
-@document
-class NumberProfile:
+class NumberProfile(Document):
     """A number's training values: right-closed bins that end at `edges`, the last one open."""
 
     edges: Sequence[float]
     counts: Sequence[int]
     range: tuple[float, float] | None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         if len(self.counts) != len(self.edges) + 1:
             raise ValueError("counts: one more than edges is needed")
         if min(self.counts, default=0) < 0:
             raise ValueError("counts: none is below 0")
+        return self
 
 
-@document
-class TextProfile:
+class TextProfile(Document):
     """How often training had each text or code; `more` rows had rarer ones."""
 
     counts: Mapping[str, int]
     more: int
 
 
-@document
-class Profile:
+class Profile(Document):
     """What a night is compared with."""
 
     n_rows: int
     n_units: int | float
     features: Mapping[str, NumberProfile | TextProfile]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         numbers = [each for each in self.features.values() if isinstance(each, NumberProfile)]
         if any(sum(each.counts) > self.n_rows for each in numbers):
             raise ValueError("features: counts of more values than there were rows")
+        return self
 
 
-@document
-class IdShape:
+class IdShape(Document):
     """How the ids of a table are written, counted over its rows.
 
     `shortest` and `longest` in characters; `leading_zeros`: rows whose id is digits behind a zero; `digits`:
@@ -217,8 +199,7 @@ class IdShape:
         return self.n_rows - self.digits - self.hex
 
 
-@document
-class TrainingFacts:
+class TrainingFacts(Document):
     """The rows and the settings of a training."""
 
     source: SourceFacts
@@ -234,17 +215,18 @@ class TrainingFacts:
     features: Sequence[FeatureFacts]
     profile: Profile | None
     leaks: Sequence[Leak]
-    approximation: Approximation | None = rare()
-    verdicts: TrainedOn | None = rare()
-    ids: IdShape | None = rare()
+    approximation: Approximation | None = None
+    verdicts: TrainedOn | None = None
+    ids: IdShape | None = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         if any(each.name not in self.missing for each in self.features):
             raise ValueError("features: the name of one is not among those of missing values")
+        return self
 
 
-@document
-class MachineFacts:
+class MachineFacts(Document):
     """Size and certificate of the machines; a baseline has none."""
 
     n_support_vectors: int | None
@@ -253,8 +235,7 @@ class MachineFacts:
     kkt_gap: float | None
 
 
-@document
-class MemberFacts:
+class MemberFacts(Document):
     """A member of a blend, as much as makes its machines again."""
 
     name: str
@@ -266,8 +247,7 @@ class MemberFacts:
     machines: MachineFacts
 
 
-@document
-class RecipeFacts:
+class RecipeFacts(Document):
     """The method, its TOML verbatim, and the parameters in use."""
 
     name: str
@@ -276,10 +256,9 @@ class RecipeFacts:
     machine: str
     text: str
     parameters: Setting
-    members: Sequence[MemberFacts] = rare(())
+    members: Sequence[MemberFacts] = ()
 
 
-@document
 class MemberAlone(OfRule):
     """What a member of a blend does alone for one class, on the scale of the blend.
 
@@ -287,12 +266,11 @@ class MemberAlone(OfRule):
     """
 
     auroc: float
-    gain: Difference
+    gain: Estimate
     weight: float
 
 
-@document
-class BlendMember:
+class BlendMember(Document):
     """A member of a blend beside the others."""
 
     recipe: str
@@ -300,8 +278,7 @@ class BlendMember:
     classes: Mapping[str, MemberAlone]
 
 
-@document
-class TaskFacts:
+class TaskFacts(Document):
     """The question that the label column asks."""
 
     kind: str
@@ -309,11 +286,10 @@ class TaskFacts:
     positive: Sequence[str]
     classes: Sequence[str]
     watched: Sequence[str]
-    joined: Mapping[str, Sequence[str]] | None = rare()
+    joined: Mapping[str, Sequence[str]] | None = None
 
 
-@document
-class Approval:
+class Approval(Document):
     """Who put the model to use, on which day, and why where its verdict asked for a reason."""
 
     by: str
@@ -321,8 +297,7 @@ class Approval:
     reason: str | None
 
 
-@document
-class ModelDocument:
+class ModelDocument(Document):
     """Everything that a model directory states.
 
     Without an `approval` it is a draft.
@@ -330,25 +305,30 @@ class ModelDocument:
     After `retrain_by`, a day, it scores no more: it holds rows of somebody who was erased.
     """
 
+    TITLE: ClassVar[str] = "model.json"
+
     recipe: RecipeFacts
-    contract: Table
+    contract: Mapping[str, Any]
     task: TaskFacts
     operating_points: Sequence[OperatingPointFacts]
     validation: ValidationFacts
     training: TrainingFacts
     machine: MachineFacts
     versions: Mapping[str, str]
-    blend: Sequence[BlendMember] = rare(())
+    blend: Sequence[BlendMember] = ()
     attention: Sequence[Reason]
-    arrays_sha256: str
-    validation_sha256: str
-    format_version: int
-    retrain_by: str | None = rare()
-    approval: Approval | None = rare()
-    sha256: str
+    # What sealing adds once the page is drawn has a default.
+    arrays_sha256: str = ""
+    validation_sha256: str = ""
+    format_version: int = FORMAT_VERSION
+    retrain_by: str | None = None
+    approval: Approval | None = None
+    sha256: str = ""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         self._refuse_other_rules()
+        return self
 
     def carrying(self, label: str) -> list[BlendMember]:
         """The members of the blend without which it would surely rank a class worse."""
@@ -374,15 +354,11 @@ class ModelDocument:
     @cached_property
     def stated(self) -> Stated:
         """What the contract says of the cohort as a whole."""
-        return seen(Stated, self.of_contract("cohort"))
-
-    def of_contract(self, name: str) -> dict[str, object]:
-        """A table of the contract; empty where the contract has none."""
-        return part(self.contract, name)
+        return Stated.from_dict(self.contract.get("cohort", {}))
 
     def declared(self, feature: str) -> Declared:
         """What the contract says of a feature; nothing of one that it does not know."""
-        return seen(Declared, part(self.of_contract("features"), feature))
+        return Declared.from_dict(self.contract.get("features", {}).get(feature, {}))
 
     def title_of(self, feature: str) -> str:
         """What the page calls a feature: the contract's title, else the column's name as words."""

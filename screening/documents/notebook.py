@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from screening.documents.base import Estimate
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
@@ -62,7 +63,7 @@ def comparison_brief(comparison: ComparisonDocument) -> Brief:
     """A line a cohort and method, the control's first figure beside AUROC."""
     first = comparison.first_figure
     rows = [
-        (cohort.name, method.recipe, *(_rate(method.figures[name].value) for name in ("auroc", first)))
+        (cohort.name, method.recipe, *(_rate(method.figures[name]) for name in ("auroc", first)))
         for cohort in comparison.cohorts
         for method in cohort.methods
     ]
@@ -70,5 +71,5 @@ def comparison_brief(comparison: ComparisonDocument) -> Brief:
     return Brief("Held-out rows, the same folds for every method", heads, rows)
 
 
-def _rate(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
+def _rate(share: Estimate) -> str:
+    return "" if share.value is None else f"{100 * share.value:.1f} %"

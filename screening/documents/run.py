@@ -3,18 +3,181 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
-from screening.documents.case import Case, GroupFacts
-from screening.documents.drift import ScoreCounts
-from screening.documents.figures import Observed, Share
+from pydantic import Field, model_validator
+
+from screening.documents.base import Document, Estimate, Range, Reason, even
+from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
-from screening.documents.reason import Reason
-from screening.documents.shape import document, even, rare
 from screening.documents.validation import Confusion, PerClass
-from screening.documents.voxels import Geometry, Voxels
+
+State = Literal["new", "ongoing", "reviewed", "known"]
+Word = Literal["confirmed", "not", "unsure", "known", "disputed"]
 
 
-@document
+class Contribution(Document):
+    """How far one value moves a case's score from what the median would give.
+
+    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    """
+
+    feature: str
+    value: str
+    unit: str | None
+    direction: str
+    change: float
+    reference: Range | None = None
+    seen: Range | None = None
+    lower: float | None = None
+    alike: float | None = None
+
+
+class Verdict(Document):
+    """The last verdict on a case, and the night it was given for."""
+
+    night: str
+    verdict: Word
+
+
+class Case(Document):
+    """One flagged row, or one just below the threshold.
+
+    `p_value` is the share of past negatives that score as high; `display` is what the contract
+    wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
+    """
+
+    rank: int | None = None
+    id: str
+    group: str | None
+    row: int | None
+    score: float
+    p_value: Estimate
+    label: Annotated[str, Field(alias="class")]
+    display: Mapping[str, str | None] | None = None
+    contributions: Sequence[Contribution] | None = None
+    explained: float | None = None
+    missing: Sequence[str] = ()
+    votes: Mapping[str, bool] | None = None
+    discovery: bool | None = None
+    chance: Estimate | None
+    state: State | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    drawn: bool | None = None
+
+
+class ExplainedCase(Case):
+    """Any row of the table, explained by itself."""
+
+    TITLE: ClassVar[str] = "run.json"
+
+    flagged: bool
+
+
+class GroupFacts(Document):
+    """One patient, where rows come in patients; `by_class`: flagged rows by the class that speaks loudest."""
+
+    group: str
+    rows: int
+    flagged: int
+    by_class: Mapping[str, int]
+    top_score: float
+    display: Mapping[str, str | None] | None = None
+    p_value: Estimate
+    discovery: bool
+    state: State | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    drawn: bool | None = None
+
+
+class Slice(Document):
+    """One slice of a volume, drawn; `aspect` is the height of a pixel over its width."""
+
+    at: float
+    voxels: int
+    flagged: int
+    width: int
+    height: int
+    overlay: str
+    heat: str
+    aspect: float = 1.0
+
+
+class Cluster(Document):
+    """Voxels flagged for one class that touch; `millimetres`: from edge to edge, along the body's axes."""
+
+    label: str
+    voxels: int
+    centre: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    millimetres: Sequence[float] | None
+    top_score: float
+
+
+class Volume(Document):
+    """A patient's voxels; `anatomical`: slices are axial, the right on the left, the front above."""
+
+    group: str | None
+    voxels: int
+    flagged: int
+    slices: Sequence[Slice]
+    n_clusters: int | None
+    clusters: Sequence[Cluster]
+    anatomical: bool = False
+
+
+class Voxels(Document):
+    """Volumes, clusters and slices of a voxel run; `colours`: of each watched class, as #rrggbb."""
+
+    axes: Sequence[str]
+    step: Sequence[float | None]
+    patients_total: int
+    patients_flagged: int
+    patients: Sequence[Volume]
+    base: str | None
+    scale: Sequence[float] | None
+    colours: Mapping[str, str]
+
+
+class Geometry(Document):
+    """The reference grid of one patient: `affine` (4 rows of 4) takes voxel numbers to millimetres, RAS+."""
+
+    group: str
+    shape: Sequence[int]
+    affine: Sequence[Sequence[float]]
+
+
+class ScoreCounts(Document):
+    """Scores of a night, counted in the cells of the held-out scores of training; no id in it.
+
+    Parameters
+    ----------
+    unit : {"row", "group"}
+        What counts once: a row, or a group by one row (of an image the highest voxel).
+    known, counted : tuple of int, shape (n_cells,)
+        Of training (at its effective size) and of the night, lowest scores first.
+    distance, p : float or None
+        Of the night's test; None where there is nothing to compare.
+    higher : bool
+        Whether the night's scores lie higher on the whole.
+    who, cell : tuple of int
+        Keyed hashes of some of the night's units, the same for the same patient on every night, and the cell
+        of each; empty where no column names them.
+    """
+
+    unit: str
+    known: tuple[int, ...]
+    counted: tuple[int, ...]
+    distance: float | None = None
+    p: float | None = None
+    higher: bool = False
+    who: tuple[int, ...] = ()
+    cell: tuple[int, ...] = ()
+
+
 class RunModel(ModelDocument):
     """The model as the run used it."""
 
@@ -22,8 +185,7 @@ class RunModel(ModelDocument):
     digest: str
 
 
-@document
-class InputFacts:
+class InputFacts(Document):
     """The table that was scored."""
 
     files: Sequence[FileFacts]
@@ -33,8 +195,7 @@ class InputFacts:
     notes: Sequence[str]
 
 
-@document
-class Counts:
+class Counts(Document):
     """Counts that add up: read = scored + refused; with a ledger, cases by what is known of them."""
 
     read: int
@@ -42,17 +203,16 @@ class Counts:
     refused: int
     flagged: int
     flagged_by_class: Mapping[str, int]
-    cases: int | None = rare()
-    new: int | None = rare()
-    ongoing: int | None = rare()
-    reviewed: int | None = rare()
-    known: int | None = rare()
-    resolved: int | None = rare()
-    drawn: int | None = rare()
+    cases: int | None = None
+    new: int | None = None
+    ongoing: int | None = None
+    reviewed: int | None = None
+    known: int | None = None
+    resolved: int | None = None
+    drawn: int | None = None
 
 
-@document
-class NightFeature:
+class NightFeature(Document):
     """A feature tonight beside training."""
 
     name: str
@@ -60,16 +220,15 @@ class NightFeature:
     unit: str | None
     missing: float
     missing_training: float
-    psi: float | None = rare(beside="alarm")
-    ks: float | None = rare(beside="alarm")
-    outside: float | None = rare(beside="alarm")
-    unseen: int | None = rare(beside="alarm")
-    normalised: bool | None = rare(beside="alarm")
-    alarm: bool | None = rare()
+    psi: float | None = None
+    ks: float | None = None
+    outside: float | None = None
+    unseen: int | None = None
+    normalised: bool | None = None
+    alarm: bool | None = None
 
 
-@document
-class FeatureDrift:
+class FeatureDrift(Document):
     """A feature's values beside those of training: distances, share outside its range, unseen rows."""
 
     psi: float | None
@@ -80,19 +239,19 @@ class FeatureDrift:
     alarm: bool
 
 
-@document
-class ReachingCounts:
+class ReachingCounts(Document):
     """How many rows reach each threshold tonight."""
 
     thresholds: Sequence[float | None]
     counts: Sequence[int]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.thresholds, self.counts)
+        return self
 
 
-@document
-class Discoveries:
+class Discoveries(Document):
     """What remains rare among so many screened (Benjamini and Hochberg)."""
 
     q: float
@@ -105,8 +264,7 @@ class Discoveries:
     warning: str | None
 
 
-@document
-class NightSubgroup:
+class NightSubgroup(Document):
     """Rows and flag rate of a subgroup tonight; None where fewer than five patients tell them."""
 
     column: str
@@ -115,8 +273,7 @@ class NightSubgroup:
     flag_rate: float | None
 
 
-@document
-class ScoreScale:
+class ScoreScale(Document):
     """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
 
     One score a patient where rows are grouped; what lies beyond either end is counted in the last step there.
@@ -127,23 +284,23 @@ class ScoreScale:
     tonight: Sequence[int]
     past_cases: Sequence[int]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.tonight, self.past_cases)
+        return self
 
 
-@document
-class Stopping:
+class Stopping(Document):
     """What is found by as many reviews as a night has room for, of all cases, from held-out scores."""
 
     reviews: int
     score: float
     n_cases: int
-    found: Share
-    all_found: Share
+    found: Estimate
+    all_found: Estimate
 
 
-@document
-class Delivery:
+class Delivery(Document):
     """How the night's table came, beside the nights of the series before it: counts and days, no patient.
 
     `units`: patients where rows are grouped, else rows. `earlier`: the last night that came as expected, of
@@ -171,24 +328,21 @@ class Delivery:
         return not self.doubtful or self.accepted is not None
 
 
-@document
-class Since:
+class Since(Document):
     """Who was flagged on the last night in force and is not now; `left` has those without a row tonight."""
 
     night: str
     gone: Sequence[str]
-    left: Sequence[str] = rare(())
+    left: Sequence[str] = ()
 
 
-@document
-class Unflagged:
+class Unflagged(Document):
     """How many were not flagged."""
 
     cases: int
 
 
-@document
-class LedgerFacts:
+class LedgerFacts(Document):
     """Where the ledger has the run."""
 
     key: str
@@ -197,19 +351,17 @@ class LedgerFacts:
     head: str
     series: str
     shadow: bool
-    chain: str = rare("")  # Digest of the trail's first entry: which ledger it is, however old the copy.
+    chain: str = ""  # Digest of the trail's first entry: which ledger it is, however old the copy.
 
 
-@document
-class Times:
+class Times(Document):
     """When the run began, and how long it took."""
 
     started: str
     seconds: float
 
 
-@document
-class RunDocument:
+class RunDocument(Document):
     """Everything that a night's run states.
 
     `evaluation` is there where the table had labels: figures of each watched class by its name, and of
@@ -218,6 +370,8 @@ class RunDocument:
     training. `geometries` are the grids of the images that were scored. `outputs` has the SHA-256 of the
     tables beside it. `erased` counts patients whom the page named and no longer does; the counts stay.
     """
+
+    TITLE: ClassVar[str] = "run.json"
 
     format_version: int
     run_id: str
@@ -238,25 +392,25 @@ class RunDocument:
     near_misses: Sequence[Case]
     scale: ScoreScale | None = None
     attention: Sequence[Reason]
-    unlike_training: Sequence[Reason] = rare(())
-    delivery: Delivery | None = rare()
+    unlike_training: Sequence[Reason] = ()
+    delivery: Delivery | None = None
     sample: Sequence[str]
     unflagged: Unflagged
     discoveries: Discoveries | None
-    groups_total: int | None = rare()
-    groups_flagged: int | None = rare()
+    groups_total: int | None = None
+    groups_flagged: int | None = None
     drift: ScoreCounts | None = None
     subgroups: Sequence[NightSubgroup]
-    prevalence_estimate: Share | None
-    voxels: Voxels | None = rare()
-    geometries: Sequence[Geometry] = rare(())
-    ledger: LedgerFacts | None = rare()
-    since: Since | None = rare(beside="ledger")
+    prevalence_estimate: Estimate | None
+    voxels: Voxels | None = None
+    geometries: Sequence[Geometry] = ()
+    ledger: LedgerFacts | None = None
+    since: Since | None = None
     stopping: Stopping | None = None
-    pseudonymised: bool | None = rare()
+    pseudonymised: bool | None = None
     times: Times
     outputs: Mapping[str, str] | None = None
-    erased: int = rare(0)
+    erased: int = 0
     sha256: str
 
     @property

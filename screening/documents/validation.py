@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal, Self
 
+import numpy as np
+from pydantic import Field, model_validator
+from scipy.special import expit
+
+from screening.documents.base import Document, Estimate, Setting, even
 from screening.documents.figures import (
     Area,
-    Ends,
     OfRule,
     OperatingPoint,
     PredictiveValues,
     Ranking,
     Rates,
     Rule,
-    Share,
 )
-from screening.documents.shape import Setting, document, even, named, rare
 
 
-@document
-class Difference:
-    """A difference of two methods on the same rows, with its 95 % interval."""
-
-    difference: float | None
-    low: float | None
-    high: float | None
-
-
-@document
-class Beside:
+class Beside(Document):
     """Another method on the same folds, or the reason why it could not be trained."""
 
     recipe: str
     title: str
-    reason: str | None = rare()
-    n_candidates: int | None = rare()
-    chosen: Setting | None = rare()
-    thresholds: Sequence[float] = rare(())
-    figures: Mapping[str, float | None] | None = rare()
-    differences: Mapping[str, Difference] | None = rare()
+    reason: str | None = None
+    n_candidates: int | None = None
+    chosen: Setting | None = None
+    thresholds: Sequence[float] = ()
+    figures: Mapping[str, float | None] | None = None
+    differences: Mapping[str, Estimate] | None = None
 
 
-@document
-class BesideFacts:
+class BesideFacts(Document):
     """The method and those beside it, each at thresholds by the same rules.
 
     `rules` are the method's, one a watched class; `rule` is what chose the others' thresholds: the first of
@@ -57,20 +48,20 @@ class BesideFacts:
     beside: Sequence[Beside]
 
 
-@document
-class Froc:
+class Froc(Document):
     """Share of lesions found against false clusters a patient, at rising thresholds."""
 
     threshold: Sequence[float]
     sensitivity: Sequence[float]
     false_positives: Sequence[float]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.threshold, self.sensitivity, self.false_positives)
+        return self
 
 
-@document
-class LesionFacts:
+class LesionFacts(Document):
     """How maps of scores become clusters, and what these find in patients held out, with 95 % intervals.
 
     Maps are smoothed by a Gaussian of `smoothing` voxels within the mask (0: not), and clusters of fewer than
@@ -86,62 +77,48 @@ class LesionFacts:
     n_patients: int
     n_lesions: int
     missed: int
-    sensitivity: float
-    sensitivity_low: float
-    sensitivity_high: float
-    false_positives: float
-    false_positives_low: float
-    false_positives_high: float
+    sensitivity: Estimate
+    false_positives: Estimate
     n_settings: int
     froc: Froc
 
-    @property
-    def sensitivity_ends(self) -> Ends:
-        """Share of lesions found, with its interval."""
-        return self.sensitivity, self.sensitivity_low, self.sensitivity_high
 
-    @property
-    def false_positives_ends(self) -> Ends:
-        """False clusters a patient, with their interval."""
-        return self.false_positives, self.false_positives_low, self.false_positives_high
-
-
-@document
 class OperatingPointFacts(OperatingPoint):
     """The point in use for one watched class, and who chose it."""
 
-    ORDER = ("label", "chosen_by", "reason", *OperatingPoint.ORDER)
-
-    label: Annotated[str, named("class")]
+    label: Annotated[str, Field(alias="class")]
     chosen_by: str
     reason: str | None
-    lesions: LesionFacts | None = rare()
+    lesions: LesionFacts | None = None
 
 
-@document
-class Curve:
+class Band(Document):
+    """A figure along the thresholds with the ends of its 95 % intervals."""
+
+    value: Sequence[float | None]
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+
+
+class Curve(Document):
     """Rates at about 200 thresholds, with pointwise 95 % bands."""
 
     threshold: Sequence[float]
-    sensitivity: Sequence[float | None]
-    sensitivity_low: Sequence[float | None]
-    sensitivity_high: Sequence[float | None]
-    specificity: Sequence[float | None]
-    specificity_low: Sequence[float | None]
-    specificity_high: Sequence[float | None]
+    sensitivity: Band
+    specificity: Band
     flag_rate: Sequence[float | None]
     ppv: Sequence[float | None]
     npv: Sequence[float | None]
 
-    def __post_init__(self) -> None:
-        even(*vars(self).values())
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        bands = (ends for band in (self.sensitivity, self.specificity) for ends in vars(band).values())
+        even(self.threshold, self.flag_rate, self.ppv, self.npv, *bands)
+        return self
 
 
-@document
 class Level(Rates):
     """One subgroup; a figure that fewer than five patients stand behind is None, and `few` names it."""
-
-    ORDER: ClassVar[tuple[str, ...]] = ("level", "n", "events", "few")
 
     level: str | None
     n: int | None
@@ -150,7 +127,6 @@ class Level(Rates):
     flag_rate: float | None
 
 
-@document
 class SubgroupFacts(OfRule):
     """A column of subgroups with its levels; `edges` where numbers were cut into bands."""
 
@@ -160,7 +136,6 @@ class SubgroupFacts(OfRule):
     rows: Sequence[Level]
 
 
-@document
 class Predictive(OfRule):
     """Predictive values at several prevalences, one of them given or estimated."""
 
@@ -168,8 +143,7 @@ class Predictive(OfRule):
     rows: Sequence[PredictiveValues]
 
 
-@document
-class Platt:
+class Platt(Document):
     """The chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
     `covariance` is the variance of the intercept, the covariance, and the variance of the slope.
@@ -180,33 +154,45 @@ class Platt:
     slope: float
     covariance: tuple[float, float, float]
 
+    def log_odds(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds of the chance of each score, shape (n_rows,)."""
+        return self.intercept + self.slope * (np.asarray(scores, dtype=float) - self.centre)
 
-@document
-class Bin:
+    def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Chance of each score with the ends of its 95 % interval, each of shape (n_rows,), 0 to 1.
+
+        The interval is logit +- 1.96 standard errors of the fitted curve at the score: what is not known of
+        the curve, not how patients differ.
+        """
+        logit, apart = self.log_odds(scores), np.asarray(scores, dtype=float) - self.centre
+        variance, both, slope_variance = self.covariance
+        error = 1.96 * np.sqrt(np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0))
+        return expit(logit), expit(logit - error), expit(logit + error)
+
+
+class Bin(Document):
     """Predicted and observed frequency of one tenth of the rows."""
 
     predicted: float
-    observed: float
-    low: float
-    high: float
+    observed: Estimate
     n: int
     size: float
 
 
-@document
-class DecisionCurve:
+class DecisionCurve(Document):
     """Net benefit of the model, and of reviewing all, at threshold probabilities."""
 
     threshold: Sequence[float]
     model: Sequence[float]
     all: Sequence[float]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.threshold, self.model, self.all)
+        return self
 
 
-@document
-class Calibration:
+class Calibration(Document):
     """Chances that belong to scores, where that was earned; else the reason why not.
 
     `log_loss`, `brier`, `slope` and `reliability` are of chances by folds that had not seen the row; `misfit`
@@ -217,42 +203,37 @@ class Calibration:
 
     earned: bool
     reason: str | None
-    platt: Platt | None = rare()
-    log_loss: float | None = rare()
-    misfit: float | None = rare()
-    prevalence: float | None = rare()
-    brier: float | None = rare()
-    brier_skill: float | None = rare()
-    slope: float | None = rare()
-    slope_low: float | None = rare()
-    slope_high: float | None = rare()
-    observed_expected: Share | None = rare()
-    reliability: Sequence[Bin] = rare(())
-    decision_curve: DecisionCurve | None = rare()
+    platt: Platt | None = None
+    log_loss: float | None = None
+    misfit: float | None = None
+    prevalence: float | None = None
+    brier: float | None = None
+    brier_skill: float | None = None
+    slope: Estimate | None = None
+    observed_expected: Estimate | None = None
+    reliability: Sequence[Bin] = ()
+    decision_curve: DecisionCurve | None = None
 
 
-@document
 class LaterClass(OfRule, Area, Rates):
     """What threshold and chances of the past did to what came after."""
 
     n_positive: int
     n_negative: int
-    observed_expected: Share | None = rare()
+    observed_expected: Estimate | None = None
 
 
-@document
-class Forward:
+class Forward(Document):
     """Trained on the past, tested on what came after; or the reason why that says nothing."""
 
-    cut: str | None = rare()
-    n_past: int | None = rare()
-    n_later: int | None = rare()
-    classes: Mapping[str, LaterClass] | None = rare()
+    cut: str | None = None
+    n_past: int | None = None
+    n_later: int | None = None
+    classes: Mapping[str, LaterClass] | None = None
     reason: str | None
 
 
-@document
-class SearchFacts:
+class SearchFacts(Document):
     """Settings tried, what each was worth, and why some could not be used; a blend is worth one figure."""
 
     criterion: str
@@ -262,60 +243,53 @@ class SearchFacts:
     scores: Sequence[float | None]
     dropped: Sequence[str | None]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.scores, self.dropped)
+        return self
 
 
-@document
-class Confusion:
+class Confusion(Document):
     """Counts, true class by row."""
 
     classes: Sequence[str]
     counts: Sequence[Sequence[int]]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
         even(self.classes, self.counts, *self.counts)
+        return self
 
 
-@document
-class PerClass:
+class PerClass(Document):
     """Recall and precision of one class."""
 
-    label: Annotated[str, named("class")]
+    label: Annotated[str, Field(alias="class")]
     n: int
-    recall: float | None
-    recall_low: float | None
-    recall_high: float | None
+    recall: Estimate
     precision: float | None
 
 
-@document
-class Figures:
+class Figures(Document):
     """What scores of rows that no machine had seen showed under one rule, by watched class."""
 
     grouped: bool
     n_rows: int
     n_positive: int | None
     n_groups: int | None
-    prevalence: Mapping[str, Share]
+    prevalence: Mapping[str, Estimate]
     summary: Mapping[str, Ranking]
     curves: Mapping[str, Curve]
     points: Mapping[str, Sequence[OperatingPoint]]
-    confusion: Confusion | None = rare()
-    per_class: Sequence[PerClass] | None = rare()
+    confusion: Confusion | None = None
+    per_class: Sequence[PerClass] | None = None
     subgroups: Mapping[str, Sequence[SubgroupFacts]]
     predictive: Mapping[str, Predictive]
     calibration: Mapping[str, Calibration]
 
 
-@document
 class ValidationFacts(Figures):
     """The figures of a model's own held-out scores, how these were made, and what stands beside them."""
-
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "folds", "repeats", "grouped", "n_rows", "n_positive", "n_groups", "n_machines", "encoded_by",
-        "search",
-    )  # fmt: skip
 
     folds: int
     repeats: int
@@ -323,6 +297,6 @@ class ValidationFacts(Figures):
     encoded_by: str
     search: SearchFacts
     # of every class, watched or not: the predicted class has the highest
-    class_chances: Mapping[str, Platt] | None = rare()
-    forward: Forward | None = rare()
-    comparison: BesideFacts | None = rare()
+    class_chances: Mapping[str, Platt] | None = None
+    forward: Forward | None = None
+    comparison: BesideFacts | None = None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from screening.documents.reason import Reason
+from screening.documents.base import Reason
 from screening.documents.run import Delivery
 
 FEWEST, WINDOW = 5, 28
@@ -128,10 +128,10 @@ def examine(
     if len(beside.nights) >= FEWEST:
         expected = beside.rows_expected()
         low, high = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
-        tonight = beside.tonight = replace(tonight, usual=(int(np.ceil(low)), int(high)))
+        tonight = beside.tonight = tonight.replace(usual=(int(np.ceil(low)), int(high)))
         findings += beside.whole(expected)
     found = tuple(each.reason.code for each in findings) + (OTHER_IDS,) * bool(known_ids and other_ids)
-    return replace(tonight, found=found, doubtful=any(f.chance < DOUBTFUL for f in findings)), findings
+    return tonight.replace(found=found, doubtful=any(f.chance < DOUBTFUL for f in findings)), findings
 
 
 def _of_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:

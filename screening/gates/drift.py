@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from screening.contract.contract import Contract
+from screening.documents.base import Reason
 from screening.documents.model import NumberProfile, Profile
-from screening.documents.reason import Reason
 from screening.documents.run import FeatureDrift
 from screening.gates import tests
 from screening.gates.column_profile import Column, missing_in

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.reason import Reason
-from screening.documents.shape import plain
+from screening.documents.base import Reason
 from screening.gates import tests
 from screening.gates.column_profile import Column, steps
 from screening.gates.drift import MORE_MISSING, OUTSIDE, WORTH_SAYING, Gates
@@ -40,7 +39,7 @@ SHARES: tuple[Share, ...] = (
 def counts_of(gates: Gates) -> dict[str, Any]:
     """What a night's features count, and a digest of the training whose bins they are counted on."""
     return {
-        "bins": hashlib.sha256(json.dumps(plain(gates.past)).encode()).hexdigest()[:16],
+        "bins": hashlib.sha256(json.dumps(gates.past.to_dict()).encode()).hexdigest()[:16],
         "columns": {name: _sums(gates.n_rows, column) for name, column in gates.columns.items()},
     }
 

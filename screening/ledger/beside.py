@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from screening.documents.history import Flagging, NightsBeside
-from screening.documents.series import DIGITS, shown_series
 from screening.errors import UsageError
 from screening.ledger.database import CASES, RUNS, Ledger
 from screening.ledger.kinds import NightFacts, nights_at
@@ -18,6 +17,7 @@ from screening.ledger.nights import in_force
 from screening.ledger.review_stats import mean_of, of_judged
 from screening.ledger.trail import portions
 from screening.ledger.verdicts import in_order
+from screening.spelling import DIGITS, shown_series
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.documents import Reason, ScoreCounts
+from screening.documents.base import Reason
 from screening.documents.history import (
     ControlChart,
     ControlPoint,
@@ -19,6 +19,7 @@ from screening.documents.history import (
     Promotion,
     ThresholdChange,
 )
+from screening.documents.run import ScoreCounts
 from screening.statistics.control import BASELINE, limits
 from screening.statistics.shift import shift
 

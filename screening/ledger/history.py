@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -20,8 +20,6 @@ from screening.documents.history import (
     Trail,
     Workload,
 )
-from screening.documents.series import shown_series
-from screening.documents.shape import plain, read
 from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledger
@@ -43,6 +41,7 @@ from screening.ledger.review_stats import (
 )
 from screening.ledger.trail import facts_of, portions
 from screening.ledger.verdicts import Judgement, in_order
+from screening.spelling import shown_series
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
 
@@ -105,7 +104,7 @@ def history(
         retirements=retirements,
         audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
     )
-    return plain(document)
+    return document.to_dict()
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def _changes(
         stated.pop("champion_of", None)
         if series is None or whose in (None, series):
             named = {"series": shown_series(whose)} if whose else {}
-            changes.append(read(declared, stated | named, "the ledger's trail"))
+            changes.append(declared.from_dict(stated | named, "the ledger's trail"))
     return changes
 
 
@@ -181,7 +180,7 @@ def _night(
         sample=tally(one.verdict for one in reviews if not one.flagged),
         unflagged=facts.unflagged,
         missing=facts.missing,
-        drift=facts.drift and replace(facts.drift, who=(), cell=()),
+        drift=facts.drift and facts.drift.replace(who=(), cell=()),
         attention=facts.attention,
     )
     states = {case.case_id: case.state for case in flagged}

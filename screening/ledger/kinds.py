@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import ClassVar
 
 import sqlalchemy as sa
 
-from screening.documents import Reason, ScoreCounts
+from screening.documents.base import Document, Reason
 from screening.documents.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
 from screening.documents.model import TrainedOn
-from screening.documents.run import Delivery, Unflagged
-from screening.documents.shape import document, plain, rare, read
+from screening.documents.run import Delivery, ScoreCounts, Unflagged
 from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
@@ -34,8 +32,7 @@ FACTS, LOTS, COLUMNS = 0, 1, 2
 KINDS: dict[str, type[Facts]] = {}
 
 
-@document
-class Facts:
+class Facts(Document):
     """What an entry states, without a patient; a type of its own for each kind of entry."""
 
     KIND: ClassVar[str]
@@ -52,8 +49,7 @@ class Facts:
             yield MARKS, [mark | {"entry": entry.number}]
 
 
-@document
-class RowCounts:
+class RowCounts(Document):
     """Rows of a night."""
 
     read: int
@@ -62,8 +58,7 @@ class RowCounts:
     flagged: int
 
 
-@document
-class CaseCounts:
+class CaseCounts(Document):
     """Cases of a night: those flagged, by state, and those no longer flagged."""
 
     cases: int
@@ -74,8 +69,7 @@ class CaseCounts:
     resolved: int
 
 
-@document
-class NightFacts:
+class NightFacts(Document):
     """Figures of a night; no patient."""
 
     run_id: str
@@ -107,7 +101,6 @@ def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
     yield CHAMPIONS, [{"series": name, "entry": entry.number, "model": model} for name in series]
 
 
-@document
 class Night(Facts, kind="run"):
     """A night of a series.
 
@@ -139,7 +132,6 @@ class Night(Facts, kind="run"):
                 yield CASES, [dict(zip(columns, case, strict=True)) for case in cases]
 
 
-@document
 class Reserved(Facts, kind="reserve"):
     """A night that is being scored."""
 
@@ -147,14 +139,12 @@ class Reserved(Facts, kind="reserve"):
     night: str
 
 
-@document
 class Accepted(Facts, kind="accept"):
     """Heads that stand elsewhere and not in this copy of the trail, which is gone on with: number, digest."""
 
     heads: Sequence[tuple[int, str]]
 
 
-@document
 class VerdictGiven(Facts, kind="verdict"):
     """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
     with, and a `note`."""
@@ -171,30 +161,27 @@ class VerdictGiven(Facts, kind="verdict"):
         case, by, entered, note = parts
         names = ("case_id", "site", "initials", "login", "token", "note")
         texts = dict(zip(names, (*case.names, *by.names, *entered.names, note.text), strict=True))
-        yield REVIEWS, [plain(self) | texts | {"entry": entry.number}]
+        yield REVIEWS, [self.to_dict() | texts | {"entry": entry.number}]
 
 
-@document
 class ModelChange(Facts):
     """A model written anew; `champion_of` has the series where it takes the place of the one before."""
 
     model_before: str | None
     model_after: str
     champion_of: Sequence[str]
-    series: str | None = rare()
+    series: str | None = None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         yield from _changed(entry, self.champion_of, self.model_after)
 
 
-@document
 class ThresholdChosen(ModelChange, kind="threshold"):
     """Another threshold."""
 
     classes: Sequence[ChangedClass] = ()
 
 
-@document
 class Approved(ModelChange, kind="approve"):
     """A draft approved."""
 
@@ -202,19 +189,16 @@ class Approved(ModelChange, kind="approve"):
     date: str
 
 
-@document
 class SealedAnew(ModelChange, kind="seal"):
     """A model without a patient that was erased."""
 
 
-@document
 class Promoted(ModelChange, kind="promote"):
     """A model scored in shadow made champion, and what its nights beside the champion's had shown."""
 
     evidence: NightsBeside
 
 
-@document
 class Retrained(Facts, kind="retrain"):
     """A model trained on the verdicts; the champion stays."""
 
@@ -224,7 +208,6 @@ class Retrained(Facts, kind="retrain"):
     trained_on: TrainedOn
 
 
-@document
 class Retired(Facts, kind="retire"):
     """A series that no further night is waited for; `last` is its last."""
 
@@ -232,7 +215,6 @@ class Retired(Facts, kind="retire"):
     last: str
 
 
-@document
 class GivenUp(Facts, kind="give_up"):
     """A night that is no longer waited for, nor tried again."""
 
@@ -240,7 +222,6 @@ class GivenUp(Facts, kind="give_up"):
     night: str
 
 
-@document
 class Acknowledged(Facts, kind="acknowledge"):
     """Reasons for attention that rest until after a day: their codes, and columns where they have one."""
 
@@ -249,7 +230,6 @@ class Acknowledged(Facts, kind="acknowledge"):
     until: str
 
 
-@document
 class HandedOut(Facts, kind="artefact"):
     """Files with patients' names, of a run or of none, each a part `place`; `sha256` is None for one gone.
 
@@ -263,12 +243,11 @@ class HandedOut(Facts, kind="artefact"):
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         patient, *others = parts
         places = [part for part in others if part.what == "place"]
-        shared = plain(self) | {"entry": entry.number, "patient": next(iter(patient.names), None)}
+        shared = self.to_dict() | {"entry": entry.number, "patient": next(iter(patient.names), None)}
         rows = [shared | {"part": number, "place": part.text} for number, part in enumerate(places, start=2)]
         yield ARTEFACTS, [row | part.facts for row, part in zip(rows, places, strict=True)]
 
 
-@document
 class Erasing(Facts):
     """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now.
 
@@ -276,15 +255,13 @@ class Erasing(Facts):
     """
 
     erased: Sequence[tuple[int, int, Sequence[int], str]]
-    left: Sequence[str] = rare(())
+    left: Sequence[str] = ()
 
 
-@document
 class Forgotten(Erasing, kind="forget"):
     """One patient's."""
 
 
-@document
 class Purged(Erasing, kind="purge"):
     """Everybody's of old nights."""
 
@@ -295,7 +272,7 @@ def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part 
     `parts`: what stands behind the facts; of many cases an iterable of parts.
     """
     rest = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
-    written = trail.write(connection, recorded, facts.KIND, chain([Part("facts", plain(facts))], rest))
+    written = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], rest))
     project(connection, trail.entries(connection, trail.TRAIL.c.number == written.number))
     return written
 
@@ -310,7 +287,7 @@ def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
     declared = KINDS.get(entry.kind)
     if declared is None or first is None or not isinstance(first.facts, dict):
         raise ModelError(f"entry {entry.number} of the audit trail ({entry.kind}) is of no known kind")
-    return read(declared, first.facts, f"entry {entry.number} of the audit trail ({entry.kind})"), parts
+    return declared.from_dict(first.facts, f"entry {entry.number} of the audit trail ({entry.kind})"), parts
 
 
 def project(
@@ -340,7 +317,7 @@ def nights_at(
 ) -> dict[int, NightFacts]:
     """The figures of nights by their entries; of some with the hashes of their patients that still stand."""
     nights = {
-        entry: read(Night, part.facts, f"entry {entry} of the audit trail").facts
+        entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail").facts
         for entry, part in trail.parts_of(connection, entries, FACTS).items()
     }
     for entry, lots in trail.parts_of(connection, patients_of, LOTS).items():
@@ -348,5 +325,5 @@ def nights_at(
         kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
         if kept and (drift := nights[entry].drift) is not None:
             who, cells = zip(*kept, strict=True)
-            nights[entry] = replace(nights[entry], drift=replace(drift, who=who, cell=cells))
+            nights[entry] = nights[entry].replace(drift=drift.replace(who=who, cell=cells))
     return nights

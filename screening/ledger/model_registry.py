@@ -10,15 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from screening.documents.history import NightsBeside
-from screening.documents.series import shown_series
-from screening.documents.shape import read
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import CHAMPIONS, RUNS, Ledger
 from screening.ledger.kinds import KINDS, Promoted, Retired, Retrained, SealedAnew, append, nights_at
 from screening.ledger.trail import Head, facts_of, text_part
 from screening.ledger.verdicts import in_order
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
 
@@ -62,7 +60,7 @@ def record_revision(
                 return trail.head(connection, last["entry"])
         known = champions(connection)
         where = [name for name, model in known.items() if model == before and series in (None, name)]
-        revision = read(KINDS[action], facts | {"champion_of": where}, "the change")
+        revision = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
         return append(
             connection, ledger.clock(), revision, [] if reason is None else text_part("reason", reason)
         )
@@ -220,4 +218,4 @@ def record_retraining(
     stated = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        return append(connection, ledger.clock(), read(Retrained, stated, "the training"))
+        return append(connection, ledger.clock(), Retrained.from_dict(stated, "the training"))

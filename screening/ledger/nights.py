@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents import Reason, ScoreCounts
-from screening.documents.run import Delivery, Since
-from screening.documents.series import shown_series
-from screening.documents.shape import read
+from screening.documents.base import Reason
+from screening.documents.run import Delivery, ScoreCounts, Since
 from screening.errors import UsageError
 from screening.gates.delivery import Elsewhere
 from screening.gates.own_nights import WINDOW
@@ -32,6 +30,7 @@ from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Led
 from screening.ledger.kinds import COLUMNS, Night, Reserved, append, nights_at, reserved, source_digest
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, in_order
+from screening.spelling import shown_series
 
 IN_A_PART = 5000
 """Cases in one part of an entry."""
@@ -188,7 +187,7 @@ class Tonight:
         who, cell = drift.pop("who", ()), drift.pop("cell", ())
         figures = {
             **night.facts, "drift": drift or None, "question": dict(night.question), "counts": self.counts,
-            "attention": [reason.to_dict() for reason in attention],
+            "attention": [*attention],
         }  # fmt: skip
         # One more than any run of this night in its role, whatever its table, and than any of this key.
         mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
@@ -202,7 +201,7 @@ class Tonight:
             "begins": not night.shadow and night.series not in model_registry.champions(connection),
         }  # fmt: skip
         head = append(
-            connection, self._recorded, read(Night, facts, "the night"),
+            connection, self._recorded, Night.from_dict(facts, "the night"),
             Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns),
             _parts(self.cases, drawn, night.sampled),
         )  # fmt: skip

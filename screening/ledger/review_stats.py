@@ -10,8 +10,8 @@ from math import hypot
 
 from scipy.special import ndtri
 
+from screening.documents.base import Estimate
 from screening.documents.history import (
-    Estimate,
     FlaggedShare,
     ForwardNights,
     JudgedShare,
@@ -53,9 +53,8 @@ def of_judged(words: Iterable[str]) -> JudgedShare:
     found = sum(counts[word] for word in HAS_IT)
     judged = counts.total() - counts["unsure"] - counts[DISPUTED]
     if not judged:
-        return JudgedShare(found=found, judged=judged, value=None, low=None, high=None)
-    low, high = _ends(found, judged)
-    return JudgedShare(found=found, judged=judged, value=found / judged, low=low, high=high)
+        return JudgedShare(found=found, judged=judged)
+    return JudgedShare(found / judged, *_ends(found, judged), found=found, judged=judged)
 
 
 @lru_cache(maxsize=4096)
@@ -105,18 +104,15 @@ class Sample:
     def share(self, every_look: bool = False) -> Estimate:
         """The share with the condition; the nights of a patient are one unit. See `weighted_share`."""
         if not self.rows:
-            return Estimate(value=None, low=None, high=None)
+            return Estimate()
         patients, weights, ill = zip(*self.rows, strict=True)
-        share, low, high = weighted_share(ill, weights, patients, every_look=every_look)
-        return Estimate(value=share, low=low, high=high)
+        return Estimate(*weighted_share(ill, weights, patients, every_look=every_look))
 
-    def per_night(self, every_look: bool = False) -> tuple[float, float, float] | None:
-        """How many have the condition a night, with its interval; None where nobody was judged."""
-        share = self.share(every_look)
-        if share.value is None or share.low is None or share.high is None:
-            return None
-        cases = self.size / self.nights
-        return share.value * cases, share.low * cases, share.high * cases
+    def per_night(self, every_look: bool = False) -> Estimate:
+        """How many have the condition a night; undefined where nobody was judged."""
+        if not self.rows:
+            return Estimate()
+        return Estimate(*(share * self.size / self.nights for share in self.share(every_look).ends))
 
 
 def pooled(samples: Collection[Sample]) -> Sample:
@@ -187,20 +183,20 @@ def unflagged_sample(night: str, cases: int, verdicts: Sequence[Judgement], reco
 
 def of_flagged(flagged: Sample) -> FlaggedShare:
     """Share with the condition among all flagged of the nights that count, patients counting on each."""
-    share = flagged.share()
     return FlaggedShare(
+        *flagged.share().ends,
         found=len({patient for patient, _, ill in flagged.rows if ill}),
         judged=len({patient for patient, *_ in flagged.rows}),
-        flagged=flagged.size, nights=flagged.nights, value=share.value, low=share.low, high=share.high,
-    )  # fmt: skip
+        flagged=flagged.size,
+        nights=flagged.nights,
+    )
 
 
 def misses(unflagged: Sample) -> Misses:
     """Cases among the unflagged, a night: every night's audit stands for that night's unflagged."""
-    value, low, high = unflagged.per_night() or (None, None, None)
     return Misses(
         found=sum(ill for *_, ill in unflagged.rows), judged=len(unflagged.rows), unflagged=unflagged.size,
-        nights=unflagged.nights, per_night=value, per_night_low=low, per_night_high=high,
+        nights=unflagged.nights, per_night=unflagged.per_night(),
     )  # fmt: skip
 
 
@@ -239,10 +235,10 @@ def forward_nights(
 def _seen(flagged: Sample, unflagged: Sample, every_look: bool = False) -> SensitivityAndPpv:
     """Of the flagged, and of those with the condition that the flagged and the unflagged of a night make."""
     found, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
-    sensitivity = Estimate(value=None, low=None, high=None)
-    if found and missed and found[0]:
-        low, high = ratio_interval(missed, found)
-        sensitivity = Estimate(value=1 / (1 + missed[0] / found[0]), low=1 / (1 + high), high=1 / (1 + low))
+    sensitivity = Estimate()
+    if found.value and missed.value is not None:
+        low, high = ratio_interval(missed.ends, found.ends)
+        sensitivity = Estimate(1 / (1 + missed.value / found.value), 1 / (1 + high), 1 / (1 + low))
     return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(every_look))
 
 

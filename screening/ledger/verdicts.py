@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, VERDICTS, Ledger
@@ -207,7 +207,7 @@ def review(
     reviewer = {"user": _user()}
     if token is not None:
         reviewer["token"] = hashlib.sha256(read_secret(token, LONGEST_TOKEN).strip()).hexdigest()
-    document = run_in(read_document(run, "run"))
+    document = RunDocument.from_dict(read_document(run, "run"))
     known = document.ledger
     if known is None:
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.documents.run import LedgerFacts
-from screening.documents.series import shown_series
-from screening.documents.stored import run_in
+from screening.documents.run import LedgerFacts, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
 from screening.ledger.database import MARKS, PARTS, PROJECTED, RUNS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
 from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, Reserved, append, facts_in, project
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
+from screening.spelling import shown_series
 from screening.storage.serialization import read_document
 
 SHORTEST_HEAD = 12
@@ -194,7 +193,7 @@ def _not_in_trail(
         documents = nlargest(most, documents, key=lambda path: path.stat().st_mtime_ns)
     for path in documents:
         try:
-            run = run_in(read_document(path.parent, "run"))
+            run = RunDocument.from_dict(read_document(path.parent, "run"))
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         facts = run.ledger

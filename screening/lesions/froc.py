@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from screening.documents.base import Estimate
 from screening.documents.validation import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
@@ -96,12 +96,14 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
         n_patients=len(patients),
         n_lesions=m,
         missed=misses,
-        sensitivity=sensitivity,
-        sensitivity_low=min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
-        sensitivity_high=max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
+        sensitivity=Estimate(
+            sensitivity,
+            min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
+            max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
+        ),
+        false_positives=_false_range(best.false, seed),
         n_settings=len(settings),
         froc=_curve(patients, best),
-        **_false_range(best.false, seed),
     )
 
 
@@ -116,34 +118,26 @@ def lesions_elsewhere(
     peaks, codes = _peaks(patients, [each.scores for each in patients])
     false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
     here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
-    share, low, high = share_range(peaks >= threshold, codes)
     try:
         local = _threshold(peaks, codes, Rule("min_sensitivity", how.asked))[0]
     except UsageError:
         local = None
-    seen = replace(
-        how,
+    seen = how.replace(
         n_patients=len(patients),
         n_lesions=len(peaks),
         missed=int((peaks < threshold).sum()),
-        sensitivity=float(share),
-        sensitivity_low=float(low),
-        sensitivity_high=float(high),
+        sensitivity=Estimate(*share_range(peaks >= threshold, codes)),
+        false_positives=_false_range(false, seed),
         froc=_curve(patients, here),
-        **_false_range(false, seed),
     )
     return seen, local
 
 
-def _false_range(false: np.ndarray, seed: int) -> dict[str, Any]:
+def _false_range(false: np.ndarray, seed: int) -> Estimate:
     """False clusters a patient, with the interval of resampled patients."""
     draws = np.random.default_rng(seed).choice(false, (DRAWS, len(false))).mean(axis=1)
     low, high = percentiles(draws[:, None], len(false))
-    return {
-        "false_positives": float(false.mean()),
-        "false_positives_low": max(float(low[0]), 0.0),
-        "false_positives_high": float(high[0]),
-    }
+    return Estimate(false.mean(), max(low[0], 0.0), high[0])
 
 
 def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:

@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from joblib import Parallel, delayed
 
-from screening.documents.overview import OverviewDocument, SeriesNight, worst
-from screening.documents.reason import Reason
+from screening.documents.base import Reason
+from screening.documents.history import OverviewDocument, SeriesNight, worst
+from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.stored import model_in, run_in
 from screening.errors import Locked, ModelError, ScreenError
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.nights import Published, published
@@ -185,7 +185,7 @@ class _Work:
                 return task.line("failed", exit_code=1, said=late)
             if ended.code != 0:
                 return task.line("failed", exit_code=worst([ended.code]), said=ended.said)
-            run = run_in(read_document(task.out, "run"))
+            run = RunDocument.from_dict(read_document(task.out, "run"))
         except ModelError as error:
             return task.line("failed", exit_code=4, said=str(error))
         return _line(self.network, task, run, "published", ended.peak_mb)
@@ -326,7 +326,7 @@ def _of_night(network: Network, name: str, night: str, late: bool, there: Publis
 def _run_in_force(out: Path, keys: set[str | None] | frozenset[str]) -> RunDocument | None:
     """The run in a directory, if it is whole and one of these of the ledger."""
     try:
-        run = run_in(read_document(out, "run"))
+        run = RunDocument.from_dict(read_document(out, "run"))
     except ModelError:
         return None
     if run.ledger is None or run.ledger.key not in keys:
@@ -370,7 +370,7 @@ def check_rule(agreed: Mapping[str, float] | None, model: Path) -> None:
     Raises ModelError: naming both, and what to do.
     """
     for name, value in (agreed or {}).items():
-        for point in model_in(read_document(model, "model")).operating_points:
+        for point in ModelDocument.from_dict(read_document(model, "model")).operating_points:
             if (point.rule.name, point.rule.value) != (name, value):
                 known = f"{point.rule.name} {'' if point.rule.value is None else point.rule.value}".strip()
                 raise ModelError(

@@ -15,7 +15,6 @@ import screening.storage.loading
 import screening.storage.signing  # noqa: F401
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
-from screening.documents.shape import schema
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
@@ -33,7 +32,7 @@ def prepare() -> None:
             weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
     names_given("run")
     for document in (ModelDocument, RunModel, SourceFacts):
-        schema(document)
+        document.model_rebuild()
 
 
 prepare()

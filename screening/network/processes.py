@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from screening.documents.overview import HookFacts
+from screening.documents.history import HookFacts
 from screening.errors import ClusterError
 from screening.parallel import Cluster, in_parallel
 

@@ -12,11 +12,10 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from screening.documents.series import filled, series_name
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.kernels.threads import available_cores
-from screening.spelling import did_you_mean
+from screening.spelling import did_you_mean, filled, series_name
 from screening.storage.showing import PageFolder, Readers, readers
 
 MOST_BYTES = 16 << 20

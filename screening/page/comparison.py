@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from screening.documents.base import Estimate
 from screening.documents.comparison import (
     CohortFacts,
+    ComparisonDocument,
     FigureRanks,
     MethodFacts,
     RankedMethod,
 )
-from screening.documents.stored import comparison_in
-from screening.documents.validation import Difference
 from screening.page import format as shown
 from screening.page.charts import Axes, Label, Tick
 from screening.page.drawing import draw
@@ -42,7 +42,7 @@ COMPARED = ("g_mean", "auroc", "average_precision", "specificity_at", "macro_rec
 
 def render_comparison(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a parsed ``comparison.json``; `templates` as of `screening.page.render_model`."""
-    compared = comparison_in(document)
+    compared = ComparisonDocument.from_dict(document)
     titles = FIGURES | {
         "specificity_at": f"Specificity at {shown.percent(compared.asked_sensitivity)} sensitivity"
     }
@@ -105,9 +105,7 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
         "1 − specificity",
         "sensitivity",
         "Sensitivity against 1 − specificity of the methods",
-        "; ".join(
-            f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'].value, 3)}" for m in methods
-        ),
+        "; ".join(f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'], 3)}" for m in methods),
         width=470,
         height=440,
         margins=(14, 14, 46, 56),
@@ -125,7 +123,7 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
 def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> Axes:
     """A line a method: the difference from the control with its interval, and a rule at no difference."""
     found = [(m, m.differences[name]) for m in methods if m.differences is not None]
-    ends = [abs(end) for _, d in found for end in (d.low, d.difference, d.high) if end is not None]
+    ends = [abs(end) for _, d in found for end in d.ends if end is not None]
     reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
         f"difference-{number}-{name}".replace("_", "-"),
@@ -143,18 +141,18 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
     for i, (method, gap) in enumerate(found):
         y = len(found) - i - 0.5
         axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
-        if gap.difference is None:
+        if gap.value is None:
             continue
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
-        axes.dot(100 * gap.difference, y, "validated")
+        axes.dot(100 * gap.value, y, "validated")
         axes.labels.append(Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start"))
     axes.line([0, 0], [0, len(found)], "chance")
     return axes
 
 
-def _in_points(gap: Difference) -> str:
-    return f"{shown.points(gap.difference)} ({shown.points(gap.low)} to {shown.points(gap.high)})"
+def _in_points(gap: Estimate) -> str:
+    return f"{shown.points(gap.value)} ({shown.points(gap.low)} to {shown.points(gap.high)})"
 
 
 def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks) -> Axes:

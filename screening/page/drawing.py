@@ -26,7 +26,7 @@ from markupsafe import Markup
 from screening.errors import UsageError
 from screening.page import format as shown
 from screening.page.night import clusters, drawn_size, millimetres, pictured
-from screening.page.values import value_text
+from screening.page.worklist import value_text
 
 SHIPPED = "shipped"
 """Prefix under which a site's template finds the one that it replaces."""

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
+from screening.documents.base import Estimate
 from screening.documents.figures import BEYOND_SCORES, Rule
 
 NOT_KNOWN = "–"
@@ -21,6 +22,11 @@ _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 def finite(value: object) -> TypeGuard[float]:
     """Whether `value` is a number that can be drawn: not None, text, a truth value, NaN or infinite."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def of_estimate(value: object) -> object:
+    """Return the figure of an estimate, anything else as it is."""
+    return value.value if isinstance(value, Estimate) else value
 
 
 def text(value: object, longest: int = LONGEST_TEXT) -> str:
@@ -74,6 +80,7 @@ def count(value: object) -> str:
 
 def percent(value: object, places: int | None = None) -> str:
     """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters."""
+    value = of_estimate(value)
     if not finite(value):
         return NOT_KNOWN
     share = 100 * value
@@ -82,11 +89,12 @@ def percent(value: object, places: int | None = None) -> str:
     return f"{share:.{places}f}%"
 
 
-def interval(low: object, high: object) -> str:
-    """Return a 95 % interval of a share as `84–95%`, or an empty text where there is none.
+def ci(share: Estimate) -> str:
+    """Return the 95 % interval of a share as `84–95%`, or an empty text where there is none.
 
     Rounding may not close it: `100–100%` would deny what is left.
     """
+    low, high = share.low, share.high
     if not (finite(low) and finite(high)):
         return ""
     for places in range(0 if high >= 0.1 else 1, 4):
@@ -98,6 +106,7 @@ def interval(low: object, high: object) -> str:
 
 def p_value(value: object) -> str:
     """Return a p-value with three decimals, four below 0.01; never as zero."""
+    value = of_estimate(value)
     if not finite(value):
         return NOT_KNOWN
     return "<0.0001" if value < 1e-4 else f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"
@@ -105,19 +114,21 @@ def p_value(value: object) -> str:
 
 def ratio(value: object) -> str:
     """Return a small positive figure such as a number needed to evaluate."""
+    value = of_estimate(value)
     if not finite(value):
         return NOT_KNOWN
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def per_hundred(share: float | None) -> str:
+def per_hundred(share: object) -> str:
     """Return a share as so many in a hundred."""
-    return NOT_KNOWN if share is None else ratio(100 * share)
+    share = of_estimate(share)
+    return ratio(100 * share) if finite(share) else NOT_KNOWN
 
 
-def area_interval(low: float | None, high: float | None) -> str:
-    """Return the interval of an area, or an empty text where there is none."""
-    return "" if low is None or high is None else f"{low:.2f}–{high:.2f}"
+def area_ci(area: Estimate) -> str:
+    """Return the 95 % interval of an area or a ratio, or an empty text where there is none."""
+    return "" if area.low is None or area.high is None else f"{area.low:.2f}–{area.high:.2f}"
 
 
 def decimals(values: Iterable[object]) -> int:
@@ -129,6 +140,7 @@ def decimals(values: Iterable[object]) -> int:
 
 def fixed(value: object, places: int) -> str:
     """Return a score with `places` decimals."""
+    value = of_estimate(value)
     if not finite(value) or abs(value) >= BEYOND_SCORES:
         return NOT_KNOWN
     figure = f"{value:.{places}f}"
@@ -216,14 +228,11 @@ def setting(value: object) -> str:
 
 
 FILTERS = {
-    "thousands": count,
-    **{
-        each.__name__: each
-        for each in (
-            text, name, feature, unit, value_range, number, percent, interval, area_interval, p_value, ratio,
+    each.__name__: each
+    for each in (
+            text, name, feature, unit, value_range, number, percent, ci, area_ci, p_value, ratio,
             per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
-            setting,
+            setting, count,
         )
-    },
 }  # fmt: skip
-"""What templates write figures and names with; `count` is a filter of Jinja's own already."""
+"""What templates write figures and names with."""

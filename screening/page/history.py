@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from screening.documents import ScoreCounts
+from screening.documents.base import Estimate
 from screening.documents.history import (
     ControlChart,
     DriftOver,
-    Estimate,
     ForwardNights,
     HistoryDocument,
     JudgedShare,
@@ -24,7 +22,7 @@ from screening.documents.history import (
     Retraining,
     SeriesFacts,
 )
-from screening.documents.stored import history_in
+from screening.documents.run import ScoreCounts
 from screening.page import format as shown
 from screening.page.charts import Axes, Tick
 from screening.page.drawing import draw
@@ -37,10 +35,10 @@ def render_histories(
 
     `folder`: where these lie as seen from the overview; each is called SERIES.html.
     """
-    whole = history_in(told)
+    whole = HistoryDocument.from_dict(told)
     pages = {
         one.series: _render(
-            replace(whole, series=[one], runs=[run for run in whole.runs if run.series == one.series]),
+            whole.replace(series=[one], runs=[run for run in whole.runs if run.series == one.series]),
             templates,
         )
         for one in whole.series
@@ -51,7 +49,7 @@ def render_histories(
 
 def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
-    return _render(history_in(told), templates)
+    return _render(HistoryDocument.from_dict(told), templates)
 
 
 def _render(found: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:
@@ -109,7 +107,7 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
     ends = ""
     if misses.judged:
         missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
-        ends = f"{shown.ratio(misses.per_night_low)}–{shown.ratio(misses.per_night_high)}"
+        ends = f"{shown.ratio(misses.per_night.low)}–{shown.ratio(misses.per_night.high)}"
     return [
         (
             "Nights",
@@ -131,8 +129,8 @@ def _of_judged(share: JudgedShare | Misses) -> str:
     return f"{shown.count(share.found)} of {shown.count(share.judged)}"
 
 
-def _share(share: JudgedShare | Estimate) -> tuple[str, str]:
-    return shown.percent(share.value), shown.interval(share.low, share.high)
+def _share(share: Estimate) -> tuple[str, str]:
+    return shown.percent(share), shown.ci(share)
 
 
 def _with_interval(value: str, ends: str) -> str:

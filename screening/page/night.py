@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from screening.documents.run import NightFeature, RunDocument
-from screening.documents.voxels import Cluster, Slice, Voxels
+from screening.documents.run import Cluster, NightFeature, RunDocument, Slice, Voxels
 from screening.page import format as shown
 
 NOTABLE = 0.1

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from screening.documents.attention import review_due
-from screening.documents.case import ExplainedCase
-from screening.documents.drift import words
+from screening.documents.comparison import ExternalValidation
+from screening.documents.history import OverviewDocument, SeriesNight
 from screening.documents.model import ModelDocument
-from screening.documents.overview import OverviewDocument, SeriesNight
-from screening.documents.run import RunDocument
-from screening.documents.stored import case_in, model_in, run_in, validation_in
+from screening.documents.run import ExplainedCase, RunDocument
 from screening.page import format as shown
 from screening.page import night, performance, tradeoff, worklist
 from screening.page.drawing import draw
-from screening.page.values import others
+from screening.page.rules import drift_words, review_due
+from screening.page.worklist import others
 
 SCRIPTS = ("report.js",)
 LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
@@ -28,7 +26,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
 
     `templates` are a site's own, which stand in the place of those of the same name.
     """
-    model = model_in(document)
+    model = ModelDocument.from_dict(document)
     return draw(
         "model.html.j2",
         {
@@ -48,7 +46,7 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
     Its ``times`` are not shown, so that a repeated run gives the same page.
     """
-    return draw_run(run_in(document), templates)
+    return draw_run(RunDocument.from_dict(document), templates)
 
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
@@ -61,7 +59,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
             "list": worklist.worklist(run, blocks["places"]),
             "review": worklist.form(run),
             "inputs": night.data_section(run),
-            "drift": words(run.drift),
+            "drift": drift_words(run.drift),
             "pictures": pictures,
             **blocks,
         },
@@ -116,12 +114,12 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
 
     `run` is the parsed ``run.json``; `templates` as of `render_model`.
     """
-    night_of = run_in(run)
+    night_of = RunDocument.from_dict(run)
     model = night_of.model
     return draw(
         "case.html.j2",
         {
-            "case": told(night_of, case_in(case)),
+            "case": told(night_of, ExplainedCase.from_dict(case)),
             "people": others(model),
             **_head(model, night_of),
         },
@@ -156,7 +154,7 @@ BASIS = "patients of this cohort, scored by a model that had not seen them"
 
 def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a parsed ``validation.json``; `templates` as of `screening.page.render_model`."""
-    found = validation_in(document)
+    found = ExternalValidation.from_dict(document)
     blocks = figures_of(found.here) | {"external": found, "basis": BASIS}
     blocks["banner"] |= {"kind": "External validation"}
     return draw(

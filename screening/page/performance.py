@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.chances import chance_band
 from screening.documents.model import ModelDocument
-from screening.documents.usefulness import best_other, flags_of, usefulness_of
 from screening.documents.validation import Beside, Calibration, DecisionCurve, OperatingPointFacts
 from screening.page import format as shown
 from screening.page.charts import Axes
+from screening.page.rules import best_other, flags_of, usefulness_of
 from screening.page.tradeoff import Curve
 
 
@@ -36,7 +35,8 @@ def froc(model: ModelDocument) -> Axes | None:
         return None
     curve = facts.froc
     # Far right of the threshold in use nobody reads; the table has the rest.
-    most = max(min(max(curve.false_positives), 4 * facts.false_positives), 1.0)
+    at = facts.false_positives.value or 0.0
+    most = max(min(max(curve.false_positives), 4 * at), 1.0)
     drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
     axes = Axes(
         name="froc", x=(0.0, most), y=(0.0, 1.0), x_label="false clusters a patient", y_label="lesions found",
@@ -47,7 +47,7 @@ def froc(model: ModelDocument) -> Axes | None:
         [curve.sensitivity[place] for place in drawn],
         "first",
     )
-    axes.mark(facts.false_positives, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
+    axes.mark(at, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
     return axes
 
 
@@ -105,25 +105,25 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     rates = curve.columns["flag_rate"]
     # Capacity counts reviews, which are of patients where rows come in groups.
     capacity = None if model.validation.grouped else model.stated.capacity
-    if point.flag_rate is None or point.sensitivity is None:
+    flag_rate, sensitivity = point.flag_rate.value, point.sensitivity.value
+    if flag_rate is None or sensitivity is None:
         return None
     axes = Axes(
         name="useful", x=(0, 100), y=(0, 1), x_label="flags per 100 rows",
         y_label="cases found (sensitivity)", height=330, margins=(52 if capacity else 16, 24, 46, 66),
     )  # fmt: skip
     flags = 100 * rates
-    low, high = curve.columns["sensitivity_low"], curve.columns["sensitivity_high"]
-    axes.band(flags, low, high, "first")
+    axes.band(flags, *curve.ends["sensitivity"], "first")
     axes.line([0, 100], [0, 1], "chance")
     axes.line(flags, curve.columns["sensitivity"], "first")
     if capacity is not None:
-        size = min(ROUND, key=lambda rows: abs(capacity / rows - (point.flag_rate or 0)))
+        size = min(ROUND, key=lambda rows: abs(capacity / rows - flag_rate))
         axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
         axes.second_axis(
             f"rows a night for which {shown.plural(capacity, 'review')} are enough",
             lambda x: shown.count(100 * capacity / x) if x else "any",
         )
-    axes.mark(100 * point.flag_rate, point.sensitivity, "validated", "validated threshold")
+    axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
     at, other = _other_at(model, point), best_other(model.validation.comparison)
     if at and other:
         axes.dot(*at, "other")
@@ -210,8 +210,8 @@ def _reliability(found: Calibration, number: int) -> Axes:
     )  # fmt: skip
     axes.line((0, 1), (0, 1), "chance")
     xs = [one.predicted for one in bins]
-    axes.band(xs, [one.low for one in bins], [one.high for one in bins], "first")
-    axes.line(xs, [one.observed for one in bins], "first")
+    axes.band(xs, [one.observed.low for one in bins], [one.observed.high for one in bins], "first")
+    axes.line(xs, [one.observed.value for one in bins], "first")
     return axes
 
 
@@ -234,14 +234,14 @@ def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | Non
 
 def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
     """The chance of the condition that belongs to the threshold in use."""
-    if found.platt is None or point.flags_everything or point.sensitivity is None:
+    if found.platt is None or point.flags_everything or point.sensitivity.value is None:
         return None
     at = np.array([point.threshold])
-    return float(chance_band(found.platt, at)[0][0])
+    return float(found.platt.chances(at)[0][0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
     """Cases found less reviews in vain, each weighed by the odds at that chance (Vickers 2006)."""
-    hits = point.prevalence * (point.sensitivity or 0.0)
-    in_vain = (1 - point.prevalence) * (1 - (point.specificity or 0.0))
+    hits = point.prevalence * (point.sensitivity.value or 0.0)
+    in_vain = (1 - point.prevalence) * (1 - (point.specificity.value or 0.0))
     return hits - in_vain * chance / (1 - chance)

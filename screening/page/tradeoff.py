@@ -15,10 +15,6 @@ from screening.page.charts import Axes
 
 MOST_PANELS = 6
 MOST_STEPS = 240
-FIGURES = (
-    "sensitivity", "sensitivity_low", "sensitivity_high", "specificity", "specificity_low",
-    "specificity_high", "flag_rate", "ppv", "npv",
-)  # fmt: skip
 
 
 class Curve:
@@ -28,7 +24,13 @@ class Curve:
         order = np.argsort(curve.threshold, kind="stable")
         self.threshold = np.array(curve.threshold, float)[order]
         # None, of what is undefined there, becomes NaN, which no chart draws.
-        self.columns = {name: np.array(getattr(curve, name), float)[order] for name in FIGURES}
+        columns = {name: getattr(curve, name) for name in ("flag_rate", "ppv")}
+        self.ends = {}
+        for name, band in (("sensitivity", curve.sensitivity), ("specificity", curve.specificity)):
+            columns[name] = band.value
+            low, high = (np.array(end, float)[order] for end in (band.low, band.high))
+            self.ends[name] = low, high
+        self.columns = {name: np.array(values, float)[order] for name, values in columns.items()}
 
     def at(self, name: str, threshold: float) -> float | None:
         """Return the figure at a threshold, by linear interpolation."""
@@ -103,8 +105,7 @@ def _trade_off(
         x_label="threshold: flagged at this score or above", margins=(52, 96, 46, 56),
     )  # fmt: skip
     for figure, kind in (("specificity", "second"), ("sensitivity", "first")):
-        low, high = curve.columns[f"{figure}_low"], curve.columns[f"{figure}_high"]
-        axes.band(curve.threshold, low, high, kind)
+        axes.band(curve.threshold, *curve.ends[figure], kind)
     for figure, kind in (("specificity", "second"), ("sensitivity", "first")):
         axes.line(curve.threshold, curve.columns[figure], kind, figure)
     axes.upright(point.threshold, "validated", f"validated {threshold}")
@@ -127,8 +128,9 @@ def _roc(point: OperatingPointFacts, curve: Curve, number: int) -> Axes:
     axes = _small(f"roc-{number}", "non-cases flagged (1 − specificity)", "sensitivity")
     axes.line([0, 1], [0, 1], "chance")
     axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
-    if point.specificity is not None and point.sensitivity is not None:
-        axes.mark(1 - point.specificity, point.sensitivity, "validated", "validated threshold")
+    sensitivity, specificity = point.sensitivity.value, point.specificity.value
+    if sensitivity is not None and specificity is not None:
+        axes.mark(1 - specificity, sensitivity, "validated", "validated threshold")
     return axes
 
 
@@ -139,8 +141,8 @@ def _precision(point: OperatingPointFacts, curve: Curve, number: int) -> Axes | 
     axes = _small(f"precision-{number}", "sensitivity (recall)", "cases among the flagged (PPV)")
     axes.line([0, 1], [base, base], "chance")
     axes.line(curve.columns["sensitivity"], ppv, "first")
-    if point.ppv is not None and point.sensitivity is not None:
-        axes.mark(point.sensitivity, point.ppv, "validated", "validated threshold", side="end")
+    if point.ppv.value is not None and point.sensitivity.value is not None:
+        axes.mark(point.sensitivity.value, point.ppv.value, "validated", "validated threshold", side="end")
     return axes
 
 
@@ -165,7 +167,9 @@ def _slider(
         "validated": steps.index(validated),
         "threshold": steps,
         **{
-            figure: [_short(getattr(point, figure) if t == validated else curve.at(figure, t)) for t in steps]
+            figure: [
+                _short(getattr(point, figure).value if t == validated else curve.at(figure, t)) for t in steps
+            ]
             for figure in ("sensitivity", "specificity", "flag_rate")
         },
         "flagged": [flagged if t == validated and flagged is not None else tally.at(t) for t in steps]

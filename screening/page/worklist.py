@@ -11,12 +11,121 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from screening.documents.case import Case, GroupFacts
-from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
-from screening.documents.voxels import Volume
+from screening.documents.base import Estimate, Range
+from screening.documents.model import Declared, ModelDocument
+from screening.documents.run import Case, Contribution, GroupFacts, RunDocument, Volume
 from screening.page import format as shown
-from screening.page.values import Value, others, value_of
+
+MIDDLE = 50
+"""Of the 100 steps of a bar: the median of past patients."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What the page shows of a contributing value.
+
+    `bar` goes from the middle of past patients to where this value lies among them: to the right where it is
+    higher than theirs, to the left where lower; of a category, which has no order, the further the rarer.
+    """
+
+    feature: str
+    about: str
+    value: str
+    unit: str
+    range: str
+    range_is: str
+    outside: str
+    raises: bool
+    change: str
+    bar: Markup
+    past: str
+
+    @property
+    def brief(self) -> str:
+        """The value as a line has room for it: that a thing is there needs no "yes" beside its name."""
+        return "" if self.value == "yes" else self.value
+
+
+def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
+    """Return what is shown of a contribution; `places` are the decimals of scores."""
+    declared = model.declared(found.feature)
+    value = as_number(found.value, declared)
+    words = value_text(value, declared)
+    absent = value == "missing"
+    known = not declared.on_other_scale and not absent
+    reference = found.reference if known else None
+    seen = found.seen if known and not reference else None
+    return Value(
+        feature=shown.name(model.title_of(found.feature)),
+        about=shown.text(declared.description or "", 200),
+        value=words,
+        unit="" if absent else shown.unit(found.unit),
+        range=shown.value_range(reference or seen),
+        range_is="reference range" if reference else f"range in past {others(model)}",
+        outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
+        raises=found.direction != "lowers",
+        change=shown.minus(f"{found.change:+.{places}f}"),
+        bar=_bar(found),
+        past=_past(found, words, others(model)),
+    )
+
+
+def others(model: ModelDocument) -> str:
+    """What the rows of training are called beside one of tonight."""
+    return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
+
+
+def _bar(found: Contribution) -> Markup:
+    if found.lower is not None:
+        return Markup(f"M{MIDDLE} 2h{100 * found.lower - MIDDLE:.0f}")
+    if found.alike is not None:
+        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - found.alike):.0f}")
+    return Markup("")
+
+
+def _past(found: Contribution, value: str, people: str) -> str:
+    if found.alike is not None:
+        as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
+        return f"{as_in} {shown.percent(found.alike)} of past {people}"
+    if found.lower is None:
+        return ""
+    share = max(found.lower, 1 - found.lower)
+    return f"{'higher' if found.lower >= 0.5 else 'lower'} than {shown.percent(share)} of past {people}"
+
+
+def as_number(value: str, declared: Declared) -> str | float:
+    """Return the number in a text where the contract declares a number; anything else as it came."""
+    if declared.type != "number":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def value_text(value: str | float | None, declared: Declared) -> str:
+    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
+    if value is None or value != value:
+        return "missing"
+    kind, categories = declared.type, declared.categories or ()
+    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
+        return "yes" if value else "no"
+    if not shown.finite(value):
+        return shown.name(value)
+    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
+        return shown.name(categories[int(value)])
+    return shown.number(value)
+
+
+def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
+    """Return the word for a value below or above a range, nothing for one within."""
+    if not shown.finite(value) or bounds is None:
+        return ""
+    low, high = bounds
+    if high is not None and value > high:
+        return above
+    return below if low is not None and value < low else ""
+
 
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
@@ -139,16 +248,17 @@ def line_of_group(
 def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
-        ends = shown.interval(case.chance_low, case.chance_high)
         words = shown.percent(case.chance)
-        said = f"chance {words}" + (f", 95% interval {ends}" if ends else "")
-        return _drawn(words, said, case.chance, case.chance_low, case.chance_high)
+        return _drawn(words, f"chance {words}{_with_ends(case.chance)}", *case.chance.ends)
     words = f"top {shown.percent(case.p_value)}"
-    ends = shown.interval(case.p_low, case.p_high)
-    said = words + (f", 95% interval {ends}" if ends else "")
     n = run.discoveries.n_calibration if run.discoveries else RAREST
-    rare = [None if p is None else _rarity(p, n) for p in (case.p_value, case.p_high, case.p_low)]
-    return _drawn(words, said, rare[0] or 0.0, rare[1], rare[2])
+    p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
+    return _drawn(words, f"{words}{_with_ends(case.p_value)}", p or 0.0, high, low)
+
+
+def _with_ends(share: Estimate) -> str:
+    ends = shown.ci(share)
+    return f", 95% interval {ends}" if ends else ""
 
 
 def _rarity(p: float, n: int) -> float:
@@ -170,7 +280,7 @@ def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int)
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
-        ends = shown.interval(case.chance_low, case.chance_high)
+        ends = shown.ci(case.chance)
         facts.append(("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else "")))
     whose = [("Patient", shown.name(case.group))] if case.group is not None else []
     return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]

@@ -7,7 +7,6 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from screening.documents.tables import made
 from screening.errors import RecipeError
 from screening.factors import Factor
 from screening.kernels import KERNELS, Gaussian, Kernel
@@ -16,7 +15,7 @@ from screening.machines.kernel_machine import KernelMachine
 from screening.recipes.recipe import COMPONENTS, Recipe, check_number
 from screening.spelling import did_you_mean
 
-Values = dict[str, dict[str, object]]
+Values = dict[str, dict[str, Any]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
 # The parameter that says which kernel, in place of the recipe's [kernel] type.
@@ -127,10 +126,10 @@ class Parts:
         if kind is None:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {named!r}")
         if sigma is None:
-            return made(kind, given)
+            return kind(**given)
         if kind is not Gaussian:
             raise ValueError(f"sigma needs the kernel gaussian, not {kind.name}; give gamma")
-        return made(Gaussian.from_sigma, {"sigma": sigma})
+        return Gaussian.from_sigma(sigma)
 
     def _estimator(self, parameters: Mapping[str, object]) -> Estimator:
         values, kind = self._values(parameters), self.recipe.estimator

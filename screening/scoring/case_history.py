@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from screening.documents.attention import of_run, review_due
-from screening.documents.case import Case, GroupFacts, State, Verdict, Word
-from screening.documents.history import Estimate, SensitivityAndPpv
+from screening.documents.base import Reason
+from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
-from screening.documents.run import LedgerFacts, RunDocument
-from screening.documents.series import shown_series
-from screening.documents.shape import plain
+from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.ledger.nights import NightCases, Recorded, series_by
+from screening.page.rules import of_run, review_due
+from screening.spelling import shown_series
 from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
@@ -53,7 +50,7 @@ def night_of(
             "missing": _missing(run),
             "drift": run.drift and run.drift.to_dict(),
             "table": digests_of(run),
-            "delivery": run.delivery and plain(run.delivery),
+            "delivery": run.delivery and run.delivery.to_dict(),
             "promised": _promised(run.model),
             "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
         },
@@ -70,7 +67,7 @@ def attention_of(model: Model, run: RunDocument, states: Mapping[str, Any], quie
     `quiet`: nights in an unbroken row without a case.
     """
     recognisable = bool(model.contract.id or model.contract.group)
-    known = replace(run, counts=replace(run.counts, **states))
+    known = run.replace(counts=run.counts.replace(**states))
     return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
 
 
@@ -90,11 +87,7 @@ def _promised(model: ModelDocument) -> dict[str, Any] | None:
     if len(model.operating_points) != 1 or model.stated.group is not None:
         return None
     (point,) = model.operating_points
-    sensitivity, ppv = (
-        Estimate(value=value, low=low, high=high)
-        for value, low, high in (point.sensitivity_ends, point.ppv_ends)
-    )
-    return plain(SensitivityAndPpv(sensitivity=sensitivity, ppv=ppv))
+    return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
 
 
 def _question(model: Model) -> dict[str, Any]:
@@ -125,11 +118,10 @@ def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocum
         night, word = fact.verdict or (None, None)
         last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
         state = cast(State, fact.state)
-        return replace(one, state=state, nights=fact.nights, last_verdict=last, drawn=name in marked)
+        return one.replace(state=state, nights=fact.nights, last_verdict=last, drawn=name in marked)
 
-    return replace(
-        run,
-        counts=replace(run.counts, **counted),
+    return run.replace(
+        counts=run.counts.replace(**counted),
         cases=[known(case) for case in run.cases],
         groups=None if run.groups is None else [known(group) for group in run.groups],
         attention=found.attention,

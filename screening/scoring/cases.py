@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from screening.cohort.cohort import Cohort, joined
-from screening.documents.case import Case, Contribution
+from screening.documents.base import Estimate
+from screening.documents.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
 from screening.scoring.rows import DISPLAY, RowColumns
 from screening.sources.columns import absent
@@ -25,12 +25,10 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
             group=row.get("group"),
             row=row["row"],
             score=row["score"],
-            p_value=row["p_value"],
+            p_value=Estimate(row["p_value"], low, high),
             label=row["class"],
             display=displayed(row),
-            p_low=float(low),
-            p_high=float(high),
-            **{name: row.get(name) for name in CHANCES},
+            chance=None if row.get("chance") is None else Estimate(*(row[name] for name in CHANCES)),
         )
         for row, low, high in zip(rows.to_pylist(), *ranges, strict=True)
     ]
@@ -146,8 +144,7 @@ def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = S
         largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
         share = float(sizes[largest].sum()) / float(sizes.sum()) if largest else None
         cases.append(
-            replace(
-                case,
+            case.replace(
                 contributions=[contribution(row, j) for j in largest],
                 explained=share,
                 missing=[names[j] for j in np.flatnonzero(missing[row])],

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import id_shape, joined_shapes, other_shape
 from screening.cohort.stream import CohortStream
-from screening.documents import ScoreCounts
-from screening.documents.drift import reason
+from screening.documents.base import Reason
 from screening.documents.model import IdShape
-from screening.documents.reason import Reason
-from screening.documents.run import Delivery, RunDocument
+from screening.documents.run import Delivery, RunDocument, ScoreCounts
 from screening.errors import CohortError
 from screening.gates.delivery import examine, share_that_stays, still_there
 from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
 from screening.ledger.database import Ledger
 from screening.ledger.nights import PastNights, past_nights
+from screening.page.rules import drift_reason
 from screening.scoring.case_history import digests_of, series_of
 from screening.scoring.drift import REMEMBERED
 from screening.statistics.shift import shift
@@ -59,7 +57,7 @@ class Arrival:
         if past.patients is None or run.drift is None:
             return told
         before, still = still_there(past.patients, run.drift.who, REMEMBERED)
-        return replace(told, earlier=max(past.scores), before=before, still=still)
+        return told.replace(earlier=max(past.scores), before=before, still=still)
 
 
 def beside_past(
@@ -85,7 +83,7 @@ def beside_past(
     contract, trained = model.contract, model.facts.training.ids
     counted = arrival.counted(run, past, accepted)
     # A table that is scored alone is of no night that its rows could be too old for.
-    dated = counted if past is not NOTHING_BEFORE else replace(counted, oldest=None, newest=None)
+    dated = counted if past is not NOTHING_BEFORE else counted.replace(oldest=None, newest=None)
     delivery, findings = examine(
         run.date, dated, past.deliveries,
         n_files=len(run.input.files),
@@ -98,8 +96,8 @@ def beside_past(
         raise CohortError([f"{one.reason.words} {one.reason.remedy}" for one in findings if one.sure])
     alarms, known = _apart(run, stream, past)
     told = [] if accepted else [one.reason for one in findings]
-    delivery = replace(delivery, oldest=counted.oldest, newest=counted.newest)
-    run = replace(run, delivery=delivery, attention=[*told, *alarms], unlike_training=known)
+    delivery = delivery.replace(oldest=counted.oldest, newest=counted.newest)
+    run = run.replace(delivery=delivery, attention=[*told, *alarms], unlike_training=known)
     return run, accepted != past.accepted
 
 
@@ -117,9 +115,9 @@ def _apart(run: RunDocument, stream: CohortStream, past: PastNights) -> tuple[li
         unlike, known = told_apart(gates, own)
         alarms = [one for one in alarms if one not in known]
         alarms += [one for one in unlike if one not in alarms]
-    scores = reason(run.drift)
+    scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
-        other = reason(beside_own(run.drift, past.scores, worth), len(past.scores))
+        other = drift_reason(beside_own(run.drift, past.scores, worth), len(past.scores))
         alarms = [one for one in [*alarms, other] if one is not None and one != scores]
         known = [one for one in [*known, scores] if one is not None]
     return alarms, known
@@ -130,5 +128,5 @@ def beside_own(tonight: ScoreCounts, past: Mapping[str, ScoreCounts], worth: flo
     before = np.sum([one.counted for one in past.values()], axis=0)
     known = np.rint(before * worth).astype(int)
     found = shift(known, tonight.counted)
-    told = replace(tonight, known=tuple(known.tolist()), distance=None, p=None)
-    return told if found is None else replace(told, distance=found.distance, p=found.p, higher=found.higher)
+    told = tonight.replace(known=tuple(known.tolist()), distance=None, p=None)
+    return told if found is None else told.replace(distance=found.distance, p=found.p, higher=found.higher)

@@ -10,13 +10,12 @@ in a night, and the highest of more lies higher.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import kept_half, keyed_lots
-from screening.documents import ScoreCounts
+from screening.documents.run import ScoreCounts
 from screening.sources.columns import coded
 from screening.statistics.operating_point import OperatingPoint, overall
 from screening.statistics.shift import cells_of, inner_edges, shift
@@ -88,12 +87,12 @@ class Drift:
         )
         found = shift(self.known, counted)
         if found is not None:
-            told = replace(told, distance=found.distance, p=found.p, higher=found.higher)
+            told = told.replace(distance=found.distance, p=found.p, higher=found.higher)
         if not (self.model.contract.id or self.grouped):
             return told
         # The lowest hashes are a random sample, and the same patients on every night.
         kept = np.argsort(who, kind="stable")[:REMEMBERED]
-        return replace(told, who=tuple(who[kept].tolist()), cell=tuple(cell[kept].tolist()))
+        return told.replace(who=who[kept], cell=cell[kept])
 
 
 def _among(who: np.ndarray, n_rows: int) -> np.ndarray:

@@ -25,8 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening.cohort.ids import kept_lot
-from screening.documents.drift import without_unit
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
@@ -220,7 +219,7 @@ class Erasure:
 
     def _run(self, folder: Path, listed: Sequence[Artefact]) -> None:
         document, name = read_document(folder, "run"), self.whom.name
-        run = run_in(document)
+        run = RunDocument.from_dict(document)
         known = run.ledger
         if not self.whom.of_night(run.date, known.series if known else None) or not names_in(
             folder, document, name
@@ -350,7 +349,7 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
     drift = document.get("drift")
     if drift:
         lot = None if name is None else kept_lot(name, document["model"]["digest"])
-        fewer["drift"] = without_unit(drift, lot)
+        fewer["drift"] = _without_unit(drift, lot)
     if not gone:
         return fewer
     if document.get("groups"):
@@ -373,3 +372,11 @@ def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
     """Which rows are the patient's, or anybody's, shape (n_rows,)."""
     there = [batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names]
     return np.logical_or.reduce([names == name for names in there]) | (name is None)
+
+
+def _without_unit(stored: Mapping[str, Any], lot: int | None) -> dict[str, object]:
+    """Stored counts without the hash of one patient and its cell; without all hashes where None is given."""
+    pairs = zip(*(stored.get(name, []) for name in ("who", "cell")), strict=True)
+    kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
+    names = {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}
+    return dict(stored) | {key: value for key, value in names.items() if key in stored}

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from screening.documents.shape import plain
 from screening.errors import UsageError
 from screening.scoring.cases import explained
 from screening.sources.database import Database
@@ -38,8 +37,10 @@ def explain(
     case = _kept(document, name)
     if model is not None and cohort is not None:
         found = _worked_out(document, name, model, cohort)
-        same = case is not None and case["row"] == found["row"]
-        return {"run": document, "case": (case if same and case else {}) | found}
+        if case is not None and case["row"] == found["row"]:
+            # What only the run knows of it, such as its rank.
+            found |= {key: case[key] for key, value in found.items() if value is None}
+        return {"run": document, "case": found}
     if case is None:
         raise UsageError(_unknown(Path(run), name, document))
     if case.get("contributions") is None:
@@ -117,7 +118,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
             continue
         one = rows.take([at])
         (case,) = explained(model, one, scored.take(np.array([at])), most=None)
-        best = named, float(scored.score[at]), plain(case) | {"flagged": bool(scored.flagged[at])}
+        best = named, float(scored.score[at]), case.to_dict() | {"flagged": bool(scored.flagged[at])}
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"

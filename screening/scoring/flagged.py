@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.documents.run import RunDocument
-from screening.documents.shape import read
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.scoring.rows import DISPLAY, HISTORY, Rows
@@ -114,7 +113,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     """
     folder = Path(directory)
     stored = read_document(folder, "run")
-    run = read(RunDocument, stored, "run.json")
+    run = RunDocument.from_dict(stored)
     if not run.outputs:
         raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
     for name, digest in run.outputs.items():

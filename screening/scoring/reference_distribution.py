@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from screening.documents.figures import Share
+from screening.documents.base import Estimate
 from screening.documents.model import NumberProfile, TextProfile
 from screening.documents.run import Discoveries as DiscoveryFacts
 from screening.documents.run import ScoreScale, Stopping
@@ -83,14 +83,14 @@ class Standing:
             all_found=self._found(self.least),
         )
 
-    def _found(self, threshold: float) -> Share:
+    def _found(self, threshold: float) -> Estimate:
         """Share of cases at or above a score, expected of new ones, as the operating point has it."""
         m = len(self.past)
         hits = m - int(np.searchsorted(self.past, threshold, side="left"))
         told = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
         low, high = told.sensitivity_range()
         # A new case is one more among m + 1 (METHODS 4).
-        return Share(value=1.0 if told.everything else hits / (m + 1), low=low, high=high)
+        return Estimate(1.0 if told.everything else hits / (m + 1), low, high)
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,11 +16,9 @@ import numpy as np
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.stream import CohortStream
-from screening.documents import Reason, reasons_in
-from screening.documents.attention import of_run
+from screening.documents.base import Reason
 from screening.documents.notebook import Brief, InBrief, run_brief
-from screening.documents.shape import plain
-from screening.documents.stored import run_in
+from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.gates.own_nights import counts_of
@@ -31,6 +29,7 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
+from screening.page.rules import of_run
 from screening.page.site_templates import check_templates
 from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
@@ -65,7 +64,7 @@ class Run(InBrief):
     @property
     def attention(self) -> list[Reason]:
         """Why the head of the page says ATTENTION; empty where it says OK."""
-        return reasons_in(self.document["attention"])
+        return [Reason(**reason) for reason in self.document["attention"]]
 
     @property
     def shadow(self) -> bool:
@@ -73,7 +72,7 @@ class Run(InBrief):
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:
-        return run_brief(run_in(self.document))
+        return run_brief(RunDocument.from_dict(self.document))
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
@@ -213,7 +212,7 @@ def score(
         run = summary.document(stream, rows, key=key, date=night, started=begun)
         run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
         if ledger is None:
-            run = replace(run, attention=of_run(run, trained=model.trained))
+            run = run.replace(attention=of_run(run, trained=model.trained))
         else:
             brought = night_of(model, run, key, summary.flagged_cases(rows), series, shadow)
             brought = replace(brought, columns=counts_of(stream.gates) if stream.gates else None)
@@ -222,20 +221,19 @@ def score(
             recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
             run = remembered(run, brought, recorded)
             if run.since is not None:
-                run = replace(run, since=replace(run.since, left=rows.lacking(run.since.gone)))
+                run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
             rows.add_history(recorded.cases, frozenset(recorded.drawn))
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-        run = replace(
-            run,
+        run = run.replace(
             stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
-            times=replace(run.times, seconds=round(time.perf_counter() - clock, 3)),
+            times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
             outputs=outputs,
         )
-        document, text = written(plain(run))
+        document, text = written(run.to_dict())
         if not shadow:
-            page = draw_run(replace(run, sha256=str(document["sha256"])), templates)
+            page = draw_run(run.replace(sha256=str(document["sha256"])), templates)
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
@@ -304,7 +302,7 @@ def night_of_date(date: str | None, allow_future: bool = False) -> str:
 def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
     """UsageError where the directory holds another night, or this one as another model scored it."""
     try:
-        earlier = run_in(read_document(out, "run"))
+        earlier = RunDocument.from_dict(read_document(out, "run"))
     except ModelError:
         return  # no run, or a damaged one, which may be replaced
     date, digest = earlier.date, earlier.model.digest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,24 +13,26 @@ import pyarrow.compute as pc
 from screening.cohort.cohort import Cohort
 from screening.cohort.ids import said_of_ids
 from screening.cohort.stream import CohortStream
-from screening.documents.case import Case, GroupFacts
-from screening.documents.drift import reason
-from screening.documents.figures import Observed, Share
-from screening.documents.model import FORMAT_VERSION
+from screening.documents.base import FORMAT_VERSION, Estimate
+from screening.documents.figures import Observed
+from screening.documents.model import SourceFacts
 from screening.documents.run import (
+    Case,
     Counts,
+    GroupFacts,
     InputFacts,
     NightFeature,
     ReachingCounts,
     RunDocument,
+    RunModel,
     Times,
     Unflagged,
 )
 from screening.documents.run import Discoveries as DiscoveryFacts
-from screening.documents.stored import run_model_in, source_in
 from screening.documents.validation import Confusion, PerClass
 from screening.errors import CohortError
 from screening.gates.drift import Gates
+from screening.page.rules import drift_reason
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
@@ -176,15 +177,15 @@ class Summary:
         n_unflagged, sample = self._drawn(rows, seed=int(key[:16], 16))
         cases = self._listed()
         if groups is None:
-            cases = [replace(case, discovery=is_discovery(case.p_value, said)) for case in cases]
+            cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
-        found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), reason(drift)]
-        source = source_in(stream.source.to_dict())
+        found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), drift_reason(drift)]
+        source = SourceFacts.from_dict(stream.source.to_dict())
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=key[:12],
             date=date,
-            model=run_model_in({"id": model.id, "digest": model.digest} | model.sealed),
+            model=RunModel.from_dict({"id": model.id, "digest": model.digest} | model.sealed),
             input=InputFacts(
                 files=source.files,
                 delimiter=source.delimiter,
@@ -252,7 +253,7 @@ class Summary:
         explained = self.cases.explained(self.model)
         rows = pa.concat_tables(self.listed).sort_by(BY_RANK)
         cases = [*explained, *cases_of(self.model, rows.slice(len(explained), self.shown - len(explained)))]
-        return [replace(case, rank=rank) for rank, case in enumerate(cases, start=1)]
+        return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def _drawn(self, rows: Rows, seed: int) -> tuple[int, list[str]]:
         """How many rows, or groups, are not flagged, and those drawn from them to be reviewed."""
@@ -270,7 +271,7 @@ class Summary:
             lowest = sorted([*lowest, *((float(lots[i]), names[i].as_py()) for i in mine)])[:SAMPLED]
         return n_unflagged, [name for _, name in lowest]
 
-    def _prevalence(self) -> Share | None:
+    def _prevalence(self) -> Estimate | None:
         points = self.model.facts.operating_points
         return prevalence_tonight(self.n_flagged, self.n_scored, points[0]) if len(points) == 1 else None
 
@@ -294,10 +295,8 @@ class Summary:
                 by_class=dict(self.classes[row["group"]].most_common()),
                 top_score=row["top"],
                 display=display.get(row["group"]),
-                p_value=float(p[i]),
-                discovery=is_discovery(float(p[i]), said),
-                p_low=float(low[i]),
-                p_high=float(high[i]),
+                p_value=Estimate(p[i], low[i], high[i]),
+                discovery=is_discovery(p[i], said),
             )
             for i, row in enumerate(shown)
         ]

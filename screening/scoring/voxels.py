@@ -20,7 +20,7 @@ from scipy.ndimage import label as connected
 
 from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
-from screening.documents.voxels import Cluster, Geometry, Slice, Volume, Voxels
+from screening.documents.run import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.rows import TISSUE, Rows, tissue_of
 from screening.sources.images import AXES
 

@@ -143,7 +143,7 @@ def _tables(stream: pa.NativeFile, form: CsvForm, wanted: list[str]) -> Iterator
         # Rows have numbers only where one thread reads them.
         arrow_csv.ReadOptions(
             use_threads=False,
-            block_size=min(max(BLOCK_BYTES, 64 * form.start), LONGEST_LINE),
+            block_size=min(max(BLOCK_BYTES, 256 * form.start), LONGEST_LINE),
             column_names=names,
         ),
         arrow_csv.ParseOptions(

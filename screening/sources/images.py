@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from screening.documents.voxels import Geometry
+from screening.documents.run import Geometry
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.sources.nifti import SUFFIXES, read_header

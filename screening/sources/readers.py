@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from screening.documents.voxels import Geometry
+from screening.documents.run import Geometry
 from screening.errors import CohortError, UsageError
 
 T = TypeVar("T")

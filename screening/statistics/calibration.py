@@ -6,14 +6,13 @@ logistic regression on held-out scores, where enough cases show that it helps.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
-from screening.documents.chances import chance_band
-from screening.documents.figures import Share
+from screening.documents.base import Estimate
 from screening.documents.validation import Bin, Calibration, DecisionCurve, Platt
 from screening.statistics.intervals import design_effect, share_range, students_share, wilson
 from screening.statistics.tally import group_codes
@@ -105,7 +104,7 @@ def calibration_elsewhere(
     if written.platt is None:
         return written
     codes, weight = group_codes(groups), np.ones(len(scores))
-    p = _bounded(chance_band(written.platt, scores)[0])
+    p = _bounded(written.platt.chances(scores)[0])
     share, low, high = share_range(positive, codes)
     if prevalence is not None:
         weight = _weights_at(positive, prevalence)
@@ -121,11 +120,9 @@ def calibration_elsewhere(
         sums = pull if codes is None else np.bincount(codes, weights=pull)
         wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
         low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
-    return replace(
-        _assessed(written.platt, p, positive, weight, share, codes),
-        slope_low=again.slope - reach,
-        slope_high=again.slope + reach,
-        observed_expected=Share(value=share / expected, low=low / expected, high=high / expected),
+    return _assessed(written.platt, p, positive, weight, share, codes).replace(
+        slope=Estimate(again.slope, again.slope - reach, again.slope + reach),
+        observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
 
 
@@ -145,7 +142,7 @@ def _assessed(
         prevalence=prevalence,
         brier=brier,
         brier_skill=1 - brier / (prevalence * (1 - prevalence)),
-        slope=fit_platt(np.log(p / (1 - p)), positive, weight).slope,
+        slope=Estimate(fit_platt(np.log(p / (1 - p)), positive, weight).slope),
         reliability=_reliability(p, positive, weight, codes),
         decision_curve=decision_curve(p, positive, weight),
     )
@@ -187,12 +184,20 @@ def fit_platt(
     )
 
 
+def likeliest(curves: Sequence[Platt], decisions: np.ndarray) -> np.ndarray:
+    """Number of the class with the highest chance, (n_rows,); `decisions`, (n_rows, n_classes).
+
+    Scores of different classes are on scales of their own, and say nothing of how common a class is.
+    """
+    return np.argmax([one.log_odds(own) for one, own in zip(curves, decisions.T, strict=True)], axis=0)
+
+
 def chances(calibration: Calibration | None, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Chance of each score with the ends of its 95 % interval, (n_rows,) each; NaN where not earned."""
     if calibration is None or calibration.platt is None:
         none = np.full(len(scores), np.nan)
         return none, none, none
-    return chance_band(calibration.platt, scores)
+    return calibration.platt.chances(scores)
 
 
 def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> DecisionCurve:
@@ -224,7 +229,7 @@ def _cross_fitted(
     p = np.empty(len(scores))
     for number in np.unique(fold):
         test = fold == number
-        p[test] = chance_band(fit_platt(scores[~test], positive[~test], weight[~test]), scores[test])[0]
+        p[test] = fit_platt(scores[~test], positive[~test], weight[~test]).chances(scores[test])[0]
     return _bounded(p)
 
 
@@ -256,18 +261,15 @@ def _reliability(
     described = []
     for number in np.unique(place):
         rows = place == number
-        w, observed = weight[rows], float(np.average(positive[rows], weights=weight[rows]))
+        w, observed = weight[rows], np.average(positive[rows], weights=weight[rows])
         size = float(w.sum() ** 2 / np.square(w).sum())
         if codes is not None:
             size /= design_effect(positive[rows], codes[rows])
-        low, high = wilson(observed * size, size)
         described.append(
             Bin(
-                predicted=float(np.average(p[rows], weights=w)),
-                observed=observed,
-                low=float(low),
-                high=float(high),
-                n=int(rows.sum()),
+                predicted=np.average(p[rows], weights=w),
+                observed=Estimate(observed, *map(float, wilson(observed * size, size))),
+                n=rows.sum(),
                 size=size,
             )
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, expit, logit, ndtr, ndtri, stdtrit
 
-from screening.documents.figures import Ends
-from screening.documents.validation import Difference
+from screening.documents.base import Estimate
 
 LEVEL = 0.95
 """Two-sided confidence of every interval."""
@@ -215,14 +214,12 @@ def ratio_interval(one: tuple, other: tuple) -> tuple[float, float]:
     return float(low), float((product + spread) / (b_low * (2 * b - b_low)))
 
 
-def independent_difference(figure: Ends, other: Ends) -> Difference:
+def independent_difference(figure: Estimate, other: Estimate) -> Estimate:
     """A figure minus that of other rows, with its 95 % interval (Newcombe 1998, method 10)."""
-    if None in figure or None in other:
-        return Difference(difference=None, low=None, high=None)
-    (value, low, high), (past, past_low, past_high) = (np.array(ends, float) for ends in (figure, other))
-    gap = float(value - past)
-    return Difference(
-        difference=gap,
-        low=gap - float(np.hypot(value - low, past_high - past)),
-        high=gap + float(np.hypot(high - value, past - past_low)),
+    if None in figure.ends or None in other.ends:
+        return Estimate()
+    (value, low, high), (past, past_low, past_high) = figure.ends, other.ends
+    gap = value - past
+    return Estimate(
+        gap, gap - np.hypot(value - low, past_high - past), gap + np.hypot(high - value, past - past_low)
     )

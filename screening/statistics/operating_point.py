@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from screening.documents.base import Estimate
 from screening.documents.figures import OperatingPoint
-from screening.statistics.performance import UNDEFINED, curve, named, performance, summary
+from screening.statistics.performance import UNDEFINED, curve, performance, summary
 from screening.statistics.predictive_intervals import predictive
 from screening.statistics.threshold_search import FLAG_EVERYTHING, RULES, Choice, Rule
 
@@ -98,32 +99,32 @@ def _point(choice: Choice, rule: Rule) -> OperatingPoint:
     sensitivity = 1.0 if everything else (m - misses) / (m + design)
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
     evidence = choice.evidence(threshold, rule)
-    figures: dict[str, float | None] = {}
-    for name, value, ends in (
-        ("sensitivity", sensitivity, evidence.sensitivity_range()),
-        ("specificity", 1 - false / n, evidence.specificity_range()),
-    ):
-        figures |= _with_range(name, value, ends)
     drawn = evidence.drawn(choice.prevalence(rule), choice.seed)
-    for name, figure in predictive(share, sensitivity, false / n).items():
-        figures |= _with_range(name, float(figure), np.quantile(drawn[name], [0.025, 0.975]))
+    figures = {
+        "sensitivity": _with_range(sensitivity, evidence.sensitivity_range()),
+        "specificity": _with_range(1 - false / n, evidence.specificity_range()),
+    } | {
+        name: _with_range(float(figure), np.quantile(drawn[name], [0.025, 0.975]))
+        for name, figure in predictive(share, sensitivity, false / n).items()
+    }
     point = OperatingPoint(
         threshold=threshold, rule=rule, prevalence=share, misses=misses, notes=(),
         n_positive=m, n_negative=n, n_groups=choice.n_groups, **figures,
     )  # fmt: skip
-    return replace(point, notes=_notes(point, design, choice.atom(threshold)))
+    return point.replace(notes=_notes(point, design, choice.atom(threshold)))
 
 
-def _with_range(name: str, value: float, ends) -> dict[str, float | None]:
+def _with_range(value: float, ends) -> Estimate:
     """A figure with its interval, which holds it; None for what is undefined."""
     if not np.isfinite(value):
-        return named(name, UNDEFINED)
-    low, high = min(float(ends[0]), value), max(float(ends[1]), value)
-    return named(name, (value, low, high if np.isfinite(high) else None))
+        return UNDEFINED
+    low, high = min(ends[0], value), max(ends[1], value)
+    return Estimate(value, low, high if np.isfinite(high) else None)
 
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     rule, m = point.rule, point.n_positive
+    found, low, high = point.sensitivity.ends
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
     alike = "" if design == 1 else f" that tell as much as {m / design:.0f} independent ones"
@@ -132,24 +133,24 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
         aim = f"sensitivity {rule.value:g}{sure} cannot be promised from {rows}: "
         notes.append(f"{aim if rule.name == 'min_sensitivity' else ''}every row is flagged")
-    elif point.flag_rate == 0:
-        low = "no threshold keeps the flag rate that low with a row flagged: "
-        notes.append(f"{low if rule.name == 'max_flag_rate' else ''}none of these rows is flagged")
+    elif point.flag_rate.value == 0:
+        aim = "no threshold keeps the flag rate that low with a row flagged: "
+        notes.append(f"{aim if rule.name == 'max_flag_rate' else ''}none of these rows is flagged")
     promised = rule.name == "min_sensitivity" and rule.confidence is None
     short = (point.misses or 0) + 1 > (1 - (rule.value or 0)) * (m + 1) + 1e-9
     if promised and not everything and short:
         notes.append(
             f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot be "
-            f"parted, and the nearest threshold that parts rows is expected to find {point.sensitivity:.2f}"
+            f"parted, and the nearest threshold that parts rows is expected to find {found:.2f}"
         )
-    elif promised and not everything and (point.sensitivity or 0) < (rule.value or 0) - 1e-9:
+    elif promised and not everything and (found or 0) < (rule.value or 0) - 1e-9:
         notes.append(
             f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised "
-            f"for further rows of these groups, and {point.sensitivity:.2f} is what new ones may expect"
+            f"for further rows of these groups, and {found:.2f} is what new ones may expect"
         )
-    reach = ((point.sensitivity_high or 0) - (point.sensitivity_low or 0)) / 2
+    reach = ((high or 0) - (low or 0)) / 2
     if reach > 0.03:
-        notes.append(f"with {rows}, sensitivity {point.sensitivity:.2f} is known to ± {reach:.2f}")
+        notes.append(f"with {rows}, sensitivity {found:.2f} is known to ± {reach:.2f}")
     if atom > ATOM and not everything:
         notes.append(
             f"{100 * atom:.0f} % of the negatives have one of few scores at or next to the threshold: "

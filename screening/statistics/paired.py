@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from screening.documents.validation import Difference
+from screening.documents.base import Estimate
 from screening.statistics.intervals import design_effect, percentiles, students_share
 from screening.statistics.predictive_intervals import between_folds, widening
 from screening.statistics.ranking import placements, spread
@@ -102,12 +102,12 @@ def weighted_recalls(target: np.ndarray, predicted: np.ndarray, weights: np.ndar
 
 def resampled_difference(
     estimates: tuple[float, float], draws: tuple[np.ndarray, np.ndarray], n_units: int
-) -> Difference:
+) -> Estimate:
     """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
     gap = draws[0] - draws[1]
     known = gap[np.isfinite(gap)]
-    low, high = map(float, percentiles(known, n_units)) if len(known) else (None, None)
-    return Difference(difference=estimates[0] - estimates[1], low=low, high=high)
+    ends = percentiles(known, n_units) if len(known) else ()
+    return Estimate(estimates[0] - estimates[1], *ends)
 
 
 def auroc_difference(
@@ -117,7 +117,7 @@ def auroc_difference(
     groups: np.ndarray | None = None,
     *,
     n_settings: int = 1,
-) -> Difference:
+) -> Estimate:
     """Difference of two methods' AUROC on the same held-out rows: paired DeLong, its variance widened.
 
     `n_settings` were tried of the method that tried most. Both ends are None for fewer than two rows of a
@@ -126,9 +126,9 @@ def auroc_difference(
     codes = group_codes(groups)
     (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
     if min(positive.sum(), (~positive).sum()) < 2:
-        return Difference(difference=area - other, low=None, high=None)
+        return Estimate(area - other)
     reach = spread(pull - other_pull, positive, codes) * np.sqrt(widening(n_settings))
-    return Difference(difference=area - other, low=area - other - reach, high=area - other + reach)
+    return Estimate(area - other, area - other - reach, area - other + reach)
 
 
 def specificity_difference(
@@ -136,7 +136,7 @@ def specificity_difference(
     others: np.ndarray,
     fold: np.ndarray | None = None,
     groups: np.ndarray | None = None,
-) -> Difference:
+) -> Estimate:
     """Difference of two methods' specificity, each at its own threshold, on the same negatives.
 
     `clear` and `others` (n_negative,) are true where not flagged by the method, and by the one it is compared
@@ -157,12 +157,12 @@ def specificity_difference(
         between = between_folds(np.bincount(number, weights=moved) / sizes, own * n / sizes)
     middle, reach = total / (n + 2), 1.96 * float(np.sqrt(own / student + between))
     seen = total / n
-    return Difference(difference=seen, low=min(middle - reach, seen), high=max(middle + reach, seen))
+    return Estimate(seen, min(middle - reach, seen), max(middle + reach, seen))
 
 
 def recall_difference(
     right: np.ndarray, others: np.ndarray, target: np.ndarray, groups: np.ndarray | None = None
-) -> Difference:
+) -> Estimate:
     """Difference of two methods' mean recall over classes, on the same rows: a sum of what each row adds.
 
     `right` and `others` (n_rows,) are true where the method, and the one it is compared with, predict the
@@ -175,4 +175,4 @@ def recall_difference(
     rarest = target == np.where(size > 0, size, len(target) + 1).argmin()
     reach = spread(pull, rarest, group_codes(groups))
     seen = float(mean.sum() / present)
-    return Difference(difference=seen, low=seen - reach, high=seen + reach)
+    return Estimate(seen, seen - reach, seen + reach)

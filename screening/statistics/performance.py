@@ -5,33 +5,21 @@ Predictive values are those where the model is used: at the local prevalence, an
 
 from __future__ import annotations
 
-from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
-from screening.documents.figures import (
-    Ends,
-    Observed,
-    OperatingPoint,
-    PredictiveValues,
-    Ranking,
-    Rates,
-    Share,
-)
-from screening.documents.tables import made
-from screening.documents.validation import Confusion, Curve, PerClass, Predictive
+from screening.documents.base import Estimate
+from screening.documents.figures import Observed, OperatingPoint, PredictiveValues, Ranking, Rates
+from screening.documents.validation import Band, Confusion, Curve, PerClass, Predictive
 from screening.errors import UsageError
 from screening.statistics.intervals import predictive_interval, share_range, wilson
 from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import area_ends, ranking
 from screening.statistics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 
-UNDEFINED: Ends = (None, None, None)
-UNDEFINED_OF_NO_ROWS = (
-    *(f"{name}{end}" for name in ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
-      for end in ("", "_low", "_high")),
-    "accuracy", "f1", "g_mean", "min_sensitivity",
-)  # fmt: skip
+UNDEFINED = Estimate()
+SHARES = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate")
 
 
 def checked(
@@ -58,18 +46,16 @@ def checked(
     return scores, positive, group_codes(groups), n_groups
 
 
-def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, float | None]:
+def rates(sensitivity: Estimate, specificity: Estimate, prevalence: float) -> dict[str, Estimate]:
     """Rates, predictive values, reviews per case and flag rate at a prevalence, each with its interval.
 
-    Rates are (rate, low, high), all None where the class is absent; what depends on it is then None.
+    A rate is undefined where the class is absent; so is then what depends on it.
     """
-    figures = {**named("sensitivity", sensitivity), **named("specificity", specificity)}
-    if sensitivity[0] is None or specificity[0] is None:
-        flagged = sensitivity if specificity[0] is None else 1 - np.array(specificity)[[0, 2, 1]]
-        for name in ("ppv", "npv", "nne"):
-            figures |= named(name, UNDEFINED)
-        return figures | named("flag_rate", flagged)
-    hit, clear = np.array(sensitivity, float), np.array(specificity, float)
+    figures = dict.fromkeys(SHARES, UNDEFINED) | {"sensitivity": sensitivity, "specificity": specificity}
+    hit, clear = np.array(sensitivity.ends, float), np.array(specificity.ends, float)
+    if sensitivity.value is None or specificity.value is None:
+        flagged = sensitivity if specificity.value is None else Estimate(*(1 - clear[[0, 2, 1]]).tolist())
+        return figures | {"flag_rate": flagged}
     false = 1 - clear[[0, 2, 1]]
     at = predictive(prevalence, hit[0], false[0])
     parts = prevalence * (hit - hit[0]), (1 - prevalence) * (false - false[0])
@@ -81,37 +67,32 @@ def rates(sensitivity: Ends, specificity: Ends, prevalence: float) -> dict[str, 
         with np.errstate(divide="ignore"):
             ranges["nne"] = 1 / ranges["ppv"][1], 1 / ranges["ppv"][0]
     for name, value in at.items():
-        known = name in ranges and np.isfinite(value)
-        figures |= named(name, (value, *ranges[name]) if known else UNDEFINED)
+        if name in ranges and np.isfinite(value):
+            figures[name] = Estimate(float(value), *ranges[name])
     return figures
-
-
-def named(name: str, triple) -> dict[str, float | None]:
-    """A rate and its ends under the names that documents have for them."""
-    values = [None if v is None else float(v) for v in triple]
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
 def performance(scores, y, threshold: float, groups=None) -> Observed:
     """What a threshold chosen elsewhere does on these labelled rows.
 
-    One class may be absent: a figure that is undefined is None. Rates have their `_low` and `_high` by
-    Wilson, by the effective number of rows where they come in groups; `min_sensitivity` is the smaller of
-    both rates.
+    One class may be absent: a figure that is undefined is None. Intervals are Wilson's, by the effective
+    number of rows where they come in groups; `min_sensitivity` is the smaller of both rates.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
     m, n = int(positive.sum()), int((~positive).sum())
     hit, alarm = (int(count[1]) for count in tally.counts)
-    sensitivity = rate_at_last(tally, True) if m else UNDEFINED
-    specificity = rate_at_last(tally, False) if n else UNDEFINED
+    sensitivity = Estimate(*rate_at_last(tally, True)) if m else UNDEFINED
+    specificity = Estimate(*rate_at_last(tally, False)) if n else UNDEFINED
     share = m / max(m + n, 1)
-    figures: dict[str, object] = {
+    figures: dict[str, Any] = {
         "threshold": float(threshold), "prevalence": share,
         "n_positive": m, "n_negative": n, "n_groups": n_groups,
         "true_positive": hit, "false_negative": m - hit, "false_positive": alarm, "true_negative": n - alarm,
     }  # fmt: skip
-    figures |= dict.fromkeys(UNDEFINED_OF_NO_ROWS)
+    figures |= dict.fromkeys(SHARES, UNDEFINED) | dict.fromkeys(
+        ("accuracy", "f1", "g_mean", "min_sensitivity")
+    )
     if m or n:
         figures |= rates(sensitivity, specificity, share)
         figures["accuracy"] = (hit + n - alarm) / (m + n)
@@ -121,18 +102,20 @@ def performance(scores, y, threshold: float, groups=None) -> Observed:
         figures |= _observed(positive, scores >= threshold, codes)
         se, sp = hit / m, 1 - alarm / n
         figures |= {"g_mean": float(np.sqrt(se * sp)), "min_sensitivity": min(se, sp)}
-    return made(Observed, figures | _ranking(scores, positive, codes, 0, both))
+    return Observed(**figures | _ranking(scores, positive, codes, 0, both))
 
 
-def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, float | None]:
+def _observed(positive: np.ndarray, flagged: np.ndarray, codes: np.ndarray | None) -> dict[str, Estimate]:
     """PPV, NPV and flag rate of these rows, whose share of positives is chance too: wider intervals."""
-    figures = named("flag_rate", share_range(flagged, codes))
+    figures = {"flag_rate": Estimate(*share_range(flagged, codes))}
     for name, right, rows in (("ppv", positive, flagged), ("npv", ~positive, ~flagged)):
         if rows.any():
             share = share_range(right[rows], None if codes is None else codes[rows])
-            figures |= named(name, share)
+            figures[name] = Estimate(*share)
             if name == "ppv":
-                figures |= named("nne", [1 / end if end else None for end in (share[0], share[2], share[1])])
+                figures["nne"] = Estimate(
+                    *(1 / end if end else None for end in (share[0], share[2], share[1]))
+                )
     return figures
 
 
@@ -155,9 +138,10 @@ def area(scores, y, groups=None, *, n_settings: int = 1) -> tuple[float, float, 
     return area_ends(scores, positive, codes, widening(n_settings))
 
 
-def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, float | None]:
-    names = [f"{name}{end}" for name in ("auroc", "average_precision") for end in ("", "_low", "_high")]
-    return dict(ranking(scores, positive, codes, seed, factor)) if both else dict.fromkeys(names)
+def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, Estimate]:
+    if not both:
+        return dict.fromkeys(("auroc", "average_precision"), UNDEFINED)
+    return ranking(scores, positive, codes, seed, factor)
 
 
 def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: float | None = None) -> Curve:
@@ -180,11 +164,14 @@ def curve(scores, y, groups=None, seed: int = 0, points: int = 200, prevalence: 
         ppv, npv = share * hit / flagged, (1 - share) * (1 - false) / unflagged
     return Curve(
         threshold=tally.thresholds.tolist(),
-        sensitivity=_column(hit), sensitivity_low=_column(hit_low), sensitivity_high=_column(hit_high),
-        specificity=_column(1 - false),
-        specificity_low=_column(1 - false_high), specificity_high=_column(1 - false_low),
+        sensitivity=_band(hit, hit_low, hit_high),
+        specificity=_band(1 - false, 1 - false_high, 1 - false_low),
         flag_rate=_column(flagged), ppv=_column(ppv), npv=_column(npv),
     )  # fmt: skip
+
+
+def _band(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Band:
+    return Band(value=_column(values), low=_column(low), high=_column(high))
 
 
 def _column(values: np.ndarray) -> list[float | None]:
@@ -200,43 +187,35 @@ def per_class(
     rows = []
     for m, name in enumerate(classes):
         n, hits, called = int(counts[m].sum()), int(counts[m, m]), int(counts[:, m].sum())
-        low, high = map(float, wilson(hits, n)) if n else (None, None)
-        rows.append(
-            PerClass(
-                label=name,
-                n=n,
-                recall=hits / n if n else None,
-                recall_low=low,
-                recall_high=high,
-                precision=hits / called if called else None,
-            )
-        )
+        recall = Estimate(hits / n, *map(float, wilson(hits, n))) if n else UNDEFINED
+        precision = hits / called if called else None
+        rows.append(PerClass(label=name, n=n, recall=recall, precision=precision))
     return Confusion(classes=list(classes), counts=counts.tolist()), rows
 
 
-FIGURES = tuple(each.name for each in fields(PredictiveValues) if each.name != "prevalence")
+FIGURES = tuple(name for name in PredictiveValues.model_fields if name != "prevalence")
 
 
-def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> Share:
+def prevalence_range(positive: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
     """Share of positives with its 95 % interval."""
-    value, low, high = share_range(positive, group_codes(groups))
-    return Share(value=float(value), low=float(low), high=float(high))
+    return Estimate(*share_range(positive, group_codes(groups)))
 
 
-def at_local_prevalence(point: OperatingPoint, share: Share, given: float | None) -> Predictive:
+def at_local_prevalence(point: OperatingPoint, share: Estimate, given: float | None) -> Predictive:
     """PPV, NPV and reviews per case at the local prevalence and the ends of its range, by Bayes.
 
     `share` of positives in the whole training table is the estimate where none is `given`; given, half and
     twice of it stand for its range. At the point's own prevalence the figures are the point's, which hold
     what is not known of it; at the ends it is taken as known.
     """
-    ends = (share.low, share.value, share.high)
+    value, low, high = share.ends
+    ends = (low, value, high)
     if given is not None:
         ends = (given / 2, given, min(2 * given, (1 + given) / 2))
     rows = []
     for prevalence in ends:
         own = np.isclose(prevalence, point.prevalence)
-        figures = vars(point) if own else rates(point.sensitivity_ends, point.specificity_ends, prevalence)
+        figures = vars(point) if own else rates(point.sensitivity, point.specificity, prevalence)
         rows.append(PredictiveValues(prevalence=prevalence, **{name: figures[name] for name in FIGURES}))
     return Predictive(
         rule=point.rule,
@@ -246,25 +225,21 @@ def at_local_prevalence(point: OperatingPoint, share: Share, given: float | None
     )
 
 
-def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Share | None:
+def prevalence_tonight(flagged: int, scored: int, point: Rates) -> Estimate | None:
     """How common the condition was among tonight's rows, from the share flagged (Rogan and Gladen 1978).
 
     The range joins the intervals of the share flagged, of sensitivity and of specificity by their squares,
     each weighted by how much it moves the result (MOVER). None where the threshold hardly tells apart.
     """
-    se, sp = point.sensitivity, point.specificity
-    if not scored or se is None or sp is None or se + sp < 1.2:
+    (se, se_low, se_high), (sp, sp_low, sp_high) = (
+        np.array(rate.ends, float) for rate in (point.sensitivity, point.specificity)
+    )
+    if not scored or not se + sp >= 1.2:
         return None
     rate, (low, high) = flagged / scored, (float(end) for end in wilson(flagged, scored))
     value = float(np.clip((rate + sp - 1) / (se + sp - 1), 0, 1))
-    (_, se_low, se_high), (_, sp_low, sp_high) = (
-        np.array(ends, float) for ends in (point.sensitivity_ends, point.specificity_ends)
-    )
     hits = value * np.array([se_high - se, se - se_low])
     clear = (1 - value) * np.array([sp - sp_low, sp_high - sp])
     down, up = np.sqrt(np.square([rate - low, high - rate]) + hits**2 + clear**2)
-    return Share(
-        value=value,
-        low=float(max(value - down / (se + sp - 1), 0)),
-        high=float(min(value + up / (se + sp - 1), 1)),
-    )
+    apart = se + sp - 1
+    return Estimate(value, max(value - down / apart, 0), min(value + up / apart, 1))

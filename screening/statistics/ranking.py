@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
+from screening.documents.base import Estimate
 from screening.statistics.intervals import LEVEL, percentiles, wilson
 from screening.statistics.tally import Tally, fewest_units, spaced_thresholds
 
@@ -126,7 +127,7 @@ def area_ends(
 
 def ranking(
     scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, seed: int = 0, widening: float = 1.0
-) -> dict[str, float]:
+) -> dict[str, Estimate]:
     """AUROC (DeLong) and average precision (bootstrap) with 95 % intervals, by group where there are any.
 
     Resampled precision is counted on about 400 cells; the small loss of the cells is taken out by centring.
@@ -138,10 +139,7 @@ def ranking(
     present = resampled[0][:, 0] > 0
     drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)
     shift = np.sqrt(widening) * np.array(percentiles(drawn, units))
-    ap_low, ap_high = np.clip(precision + shift, 0, 1)
-    area, low, high = area_ends(scores, positive, codes, widening)
     return {
-        "auroc": area, "auroc_low": low, "auroc_high": high,
-        "average_precision": precision, "average_precision_low": float(ap_low),
-        "average_precision_high": float(ap_high),
-    }  # fmt: skip
+        "auroc": Estimate(*area_ends(scores, positive, codes, widening)),
+        "average_precision": Estimate(precision, *np.clip(precision + shift, 0, 1)),
+    }

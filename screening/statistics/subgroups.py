@@ -9,11 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from screening.documents.base import Estimate
 from screening.documents.figures import Rule
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
 from screening.sources.columns import Columns, coded
-from screening.statistics.performance import UNDEFINED, named
+from screening.statistics.performance import UNDEFINED
 from screening.statistics.tally import Tally, group_codes, rate_at_last
 
 FEWEST = 5
@@ -144,11 +145,11 @@ def _of_level(
     tally = Tally(scores, positive, codes, np.array([-np.inf, threshold]))
     events, others = tally.n_units(positive), tally.n_units(~positive)
     few: list[str] = []
-    rates: dict[str, float | None] = {}
+    rates: dict[str, Estimate] = {}
     for name, of_positives, units in (("sensitivity", True, events), ("specificity", False, others)):
         if units < FEWEST:
             few.append(name)
-        rates |= named(name, UNDEFINED if units < FEWEST else rate_at_last(tally, of_positives))
+        rates[name] = Estimate(*rate_at_last(tally, of_positives)) if units >= FEWEST else UNDEFINED
     enough = tally.n_units(np.ones(len(scores), dtype=bool)) >= FEWEST
     if not enough:
         few += ["n", "flag_rate"]

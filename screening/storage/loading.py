@@ -6,13 +6,12 @@ import datetime
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from screening.cohort.encoding import Bundles, Encoder
 from screening.contract.contract import Contract
-from screening.documents.tables import Table, elements, table, tables, word
 from screening.errors import CohortError, ModelError, RecipeError
 from screening.files import read_bounded
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
@@ -75,18 +74,15 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     arrays = unpack(content)
     with as_stored(folder / "model.json"):
         try:
-            method = table(document, "recipe")
-            recipe = read_recipe(word(method, "text"))
-            contract = Contract.from_dict(table(document, "contract"))
-            task = table(document, "task")
-            n_outputs = 1 if word(task, "kind") == "binary" else len(elements(task, "classes"))
+            recipe = read_recipe(document["recipe"]["text"])
+            contract = Contract.from_dict(document["contract"])
             encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
             model = Model(
                 document=document,
                 recipe=recipe,
                 contract=contract,
                 encoder=encoder,
-                ensemble=_restored(recipe, method, n_outputs, under(arrays, "estimator/"), encoder.bundles()),
+                ensemble=_restored(recipe, document, under(arrays, "estimator/"), encoder.bundles()),
                 calibration=arrays["calibration"],
                 held_out=read_small_table(held_out),
                 selftest=arrays["selftest/x"],
@@ -108,7 +104,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
 
 def _read_files(
     folder: Path, signed_by: Ed25519PublicKey | None
-) -> tuple[dict[str, object], bytes, bytes, datetime.datetime]:
+) -> tuple[dict[str, Any], bytes, bytes, datetime.datetime]:
     """`model.json`, `arrays.npz`, `validation.parquet`, and since when the model is there.
 
     Raises ModelError: one is missing or damaged, or the signature that was asked for is not there.
@@ -133,20 +129,18 @@ def _verified(folder: Path, name: str, digest: object) -> bytes:
 
 
 def _restored(
-    recipe: Recipe, stored: Table, n_outputs: int, state: Mapping[str, np.ndarray], bundles: Bundles
+    recipe: Recipe, document: dict[str, Any], state: Mapping[str, np.ndarray], bundles: Bundles
 ) -> FoldEnsemble | BlendedEnsemble:
     """The machines that `state` holds.
 
-    `stored`: `recipe` of `model.json`.
     `state`: as the ensemble's ``state`` made it.
     Raises ModelError: arrays are missing or do not fit each other.
     """
-    if "members" not in stored:
-        return FoldEnsemble.from_state(
-            partial(build, recipe, **table(stored, "parameters")), recipe.machine, n_outputs, state, bundles
-        )
-    members = [
-        (read_recipe(word(each, "text")), table(each, "parameters")) for each in tables(stored, "members")
-    ]
+    method, task = document["recipe"], document["task"]
+    n_outputs = 1 if task["kind"] == "binary" else len(task["classes"])
+    if not method.get("members"):
+        builder = partial(build, recipe, **method["parameters"])
+        return FoldEnsemble.from_state(builder, recipe.machine, n_outputs, state, bundles)
+    members = [(read_recipe(member["text"]), member["parameters"]) for member in method["members"]]
     builders = [(partial(build, member, **parameters), member.machine) for member, parameters in members]
     return BlendedEnsemble.from_state(builders, n_outputs, state, bundles)

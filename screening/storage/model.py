@@ -23,11 +23,8 @@ from screening.cohort.encoding import Encoder
 from screening.cohort.reading import BATCH_ROWS, open_cohort
 from screening.cohort.stream import CohortStream
 from screening.contract.contract import Contract
-from screening.documents.chances import likeliest
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
-from screening.documents.stored import model_in
-from screening.documents.tables import elements, table, word
 from screening.documents.validation import LesionFacts
 from screening.errors import ModelError
 from screening.gates.drift import Gates
@@ -37,7 +34,7 @@ from screening.recipes.recipe import Recipe
 from screening.sources.columns import Columns
 from screening.sources.images import AXES
 from screening.sources.parquet_rows import small_table
-from screening.statistics.calibration import chances
+from screening.statistics.calibration import chances, likeliest
 from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.publishing import publish
@@ -89,7 +86,7 @@ class Model(InBrief):
     @cached_property
     def facts(self) -> ModelDocument:
         """The document as its type."""
-        return model_in(self.document)
+        return ModelDocument.from_dict(self.document)
 
     @property
     def validation(self) -> pd.DataFrame:
@@ -114,7 +111,7 @@ class Model(InBrief):
     @property
     def watched(self) -> list[str]:
         """The classes that are flagged, in the order of the columns of `scores`."""
-        return list(elements(table(self.document, "task"), "watched"))
+        return list(self.document["task"]["watched"])
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -124,10 +121,8 @@ class Model(InBrief):
     @property
     def watched_columns(self) -> list[int]:
         """Columns of `decisions` that belong to the watched classes."""
-        task = table(self.document, "task")
-        if word(task, "kind") == "binary":
-            return [0]
-        return [elements(task, "classes").index(name) for name in self.watched]
+        task = self.document["task"]
+        return [0] if task["kind"] == "binary" else [task["classes"].index(name) for name in self.watched]
 
     @property
     def lesions(self) -> LesionFacts | None:

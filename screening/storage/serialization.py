@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from screening.documents.model import FORMAT_VERSION
-from screening.documents.tables import WrongTypeUnder
+from screening.documents.base import FORMAT_VERSION
 from screening.errors import ModelError
 from screening.files import read_bounded
 
@@ -79,7 +78,7 @@ def _seal(digest: object) -> bytes:
     return f',\n "sha256": "{digest}"'.encode() + _END
 
 
-def read_document(directory: str | Path, kind: str) -> dict[str, object]:
+def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     """Read `model.json`, `run.json`, `comparison.json` or `validation.json` and check its digest.
 
     Raises ModelError: it is missing, damaged, from before the first release, of a newer format, or no such
@@ -123,7 +122,6 @@ def as_stored(path: str | Path) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         # Only what is written like one of our keys is told: it might be a patient's id.
         named = str(error.args[0]) if isinstance(error, KeyError) else ""
-        named = error.key if isinstance(error, WrongTypeUnder) else named
         what = f"'{named}'" if re.fullmatch("[a-z_]{1,30}", named) else "something in it"
         raise ModelError(f"{path} is damaged: {what} is missing or of another type") from error
 

@@ -10,8 +10,8 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import id_shape
+from screening.documents.base import FORMAT_VERSION
 from screening.documents.model import (
-    FORMAT_VERSION,
     Approximation,
     FeatureFacts,
     MachineFacts,
@@ -19,9 +19,9 @@ from screening.documents.model import (
     ModelDocument,
     Profile,
     RecipeFacts,
+    SourceFacts,
     TrainingFacts,
 )
-from screening.documents.stored import source_in
 from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
@@ -112,7 +112,7 @@ def _training(
 ) -> TrainingFacts:
     cohort, sample = study.cohort, study.sample
     return TrainingFacts(
-        source=source_in(cohort.source.to_dict()),
+        source=SourceFacts.from_dict(cohort.source.to_dict()),
         n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
         n_rows_used=sample.n_rows,
         n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),

@@ -11,8 +11,7 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, refuse_dependent
 from screening.cohort.label_slips import refuse_slips
-from screening.documents.model import Approximation
-from screening.documents.tables import number, table, tables
+from screening.documents.model import Approximation, ModelDocument
 from screening.errors import ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.building import build, may_span
@@ -133,14 +132,14 @@ def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
         return
     remedy = "give another --out, or --force to replace it"
     try:
-        document = read_document(directory, "model")
-        earlier = tables(table(table(document, "training"), "source"), "files")
+        earlier = ModelDocument.from_dict(read_document(directory, "model"))
+        files = earlier.training.source.files
         same = {
-            "recipe": table(document, "recipe")["text"] == recipe.text,
-            "cohort": [file["sha256"] for file in earlier] == [file.sha256 for file in cohort.source.files],
-            "label": table(document, "task")["label"] == (cohort.contract.label or "label"),
+            "recipe": earlier.recipe.text == recipe.text,
+            "cohort": [file.sha256 for file in files] == [file.sha256 for file in cohort.source.files],
+            "label": earlier.task.label == (cohort.contract.label or "label"),
         }
-    except (ModelError, KeyError, TypeError):
+    except ModelError:
         raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None
     others = [what for what, agrees in same.items() if not agrees]
     if others:
@@ -168,7 +167,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
-    recipe, settings = one.recipe, dict(one.search.chosen)
+    recipe, settings = one.recipe, one.search.chosen
     sample, task, target = study.sample, study.task, study.target
     rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
@@ -184,7 +183,8 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     }
     exact, landmarks = auroc["none"], auroc["landmarks"]
     # Where the recipe names none, the machine's own number holds.
-    wanted = int(number(settings.get("n_landmarks", build(recipe, **settings).n_landmarks)))
+    own = {"n_landmarks": build(recipe, **settings).n_landmarks}
+    wanted = int((own | settings)["n_landmarks"])
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     return Approximation(

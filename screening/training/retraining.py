@@ -15,10 +15,9 @@ from screening.cohort.cohort import Cohort, joined
 from screening.cohort.reading import open_cohort
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument, TrainedOn
-from screening.documents.series import filled, shown_series
-from screening.documents.shape import plain
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
+from screening.spelling import filled, shown_series
 from screening.statistics.operating_point import Rule
 from screening.storage.model import Model
 from screening.training.train import train
@@ -141,8 +140,8 @@ def retrained(
         beside=None if stated.comparison else (),
         independent=True,  # or the champion would not be
     )
-    learned = replace(model.facts.training, verdicts=judged.facts)
-    return replace(model, document=plain(replace(model.facts, training=learned)))
+    learned = model.facts.training.replace(verdicts=judged.facts)
+    return replace(model, document=model.facts.replace(training=learned).to_dict())
 
 
 def sentences(facts: TrainedOn) -> list[str]:

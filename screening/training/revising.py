@@ -9,13 +9,11 @@ import numpy as np
 
 from screening.cohort.dependence import CODE as ROWS_OF_ONE_PATIENT
 from screening.cohort.ids import ROW_NUMBERS
-from screening.documents.attention import of_model
 from screening.documents.history import ChangedClass
 from screening.documents.model import Approval, ModelDocument
-from screening.documents.shape import plain
-from screening.documents.usefulness import usefulness_of
 from screening.errors import ModelError, UsageError
 from screening.machines.ensembles import FoldEnsemble
+from screening.page.rules import of_model, usefulness_of
 from screening.statistics.operating_point import Rule, overall
 from screening.statistics.threshold_search import hashed
 from screening.storage.model import Model
@@ -60,10 +58,9 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
         else point
         for point, chosen in zip(before.operating_points, judgement.points, strict=True)
     ]
-    document = replace(
-        before,
+    document = before.replace(
         operating_points=points,
-        validation=replace(before.validation, **judgement.facts),
+        validation=before.validation.replace(**judgement.facts),
         blend=judgement.members or (),
         approval=None,  # of another operating point nobody has approved yet
     )
@@ -71,7 +68,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     thresholds = judgement.thresholds
     return replace(
         model,
-        document=plain(document),
+        document=document.to_dict(),
         calibration=calibration_of(scores.validation, thresholds),
         held_out=model.held_out.but({"score": overall(scores.validation.scores, thresholds)}),
         directory=None,
@@ -81,7 +78,7 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
 def _attended(document: ModelDocument) -> ModelDocument:
     """With what deserves attention now; what training said of the rows is as it was."""
     of_rows = [reason for reason in document.attention if reason.code in (ROW_NUMBERS, ROWS_OF_ONE_PATIENT)]
-    return replace(document, attention=[*of_model(document), *of_rows])
+    return document.replace(attention=[*of_model(document), *of_rows])
 
 
 def change_of(before: Model, after: Model) -> dict[str, object]:
@@ -93,15 +90,13 @@ def change_of(before: Model, after: Model) -> dict[str, object]:
         "model_after": after.digest,
         "reason": changed[0][1].reason if changed else None,
         "classes": [
-            plain(
-                ChangedClass(
-                    label=new.label,
-                    threshold_before=old.threshold,
-                    threshold_after=new.threshold,
-                    rule_before=old.rule,
-                    rule_after=new.rule,
-                )
-            )
+            ChangedClass(
+                label=new.label,
+                threshold_before=old.threshold,
+                threshold_after=new.threshold,
+                rule_before=old.rule,
+                rule_after=new.rule,
+            ).to_dict()
             for old, new in changed
         ],
     }
@@ -117,21 +112,21 @@ def approve(model: Model, by: str, date: datetime.date, reason: str | None = Non
     if not by.strip():
         raise UsageError("--by: name who approves the model")
     why = (reason or "").strip() or None
-    draft = replace(model.facts, approval=None)
+    draft = model.facts.replace(approval=None)
     if why is None and usefulness_of(draft).verdict == "no":
         raise UsageError(
             "--reason: validation says this model is not fit for use; say why it is used all the same"
         )
-    document = replace(draft, approval=Approval(by=by.strip(), date=date.isoformat(), reason=why))
+    document = draft.replace(approval=Approval(by=by.strip(), date=date.isoformat(), reason=why))
     document = _attended(document)
-    return replace(model, document=plain(document), directory=None)
+    return replace(model, document=document.to_dict(), directory=None)
 
 
 def approval_of(before: Model, after: Model) -> dict[str, object]:
     """What the ledger keeps of an approval: digests before and after, who, when and why."""
     approval = after.facts.approval
     assert approval is not None
-    return {"model_before": before.digest, "model_after": after.digest, **plain(approval)}
+    return {"model_before": before.digest, "model_after": after.digest, **approval.to_dict()}
 
 
 def refuse_draft(model: Model, name: object) -> None:
@@ -180,13 +175,13 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
         raise ModelError("nobody else is in its held-out scores; remove the model")
     facts, rest = model.facts, table.take(~gone)
     said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
-    training = replace(facts.training, notes=[*facts.training.notes, said])
-    document = replace(facts, training=training)
+    training = facts.training.replace(notes=[*facts.training.notes, said])
+    document = facts.replace(training=training)
     if table[HELD][gone].any():
-        document = replace(document, retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
+        document = document.replace(retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))
     document = _attended(document)
     # Its stored test rows are each made of two patients'; noise stands for them.
-    fewer = replace(model, document=plain(document), held_out=rest, selftest=None, directory=None)
+    fewer = replace(model, document=document.to_dict(), held_out=rest, selftest=None, directory=None)
     return replace(fewer, calibration=_calibration(fewer))
 
 

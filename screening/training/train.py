@@ -15,12 +15,11 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
-from screening.documents.attention import of_model
-from screening.documents.shape import plain
 from screening.documents.validation import Beside, Forward, LesionFacts
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
 from screening.lesions.maps import lesion_map
+from screening.page.rules import of_model
 from screening.parallel import Cluster
 from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
@@ -145,7 +144,7 @@ def train(
     >>> samples = files("screening.sample_cohorts")
     >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
     >>> model = train(cohort, "logistic", rule=Rule("min_sensitivity", 0.9), search=1)
-    >>> model.operating_points[0]["sensitivity"] >= 0.9
+    >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
     progress = progress or silent
@@ -217,10 +216,10 @@ def train(
     document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if of_lesions:
         (point,) = document.operating_points
-        document = replace(document, operating_points=[replace(point, lesions=of_lesions)])
+        document = document.replace(operating_points=[point.replace(lesions=of_lesions)])
     attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
     return Model(
-        document=plain(replace(document, attention=attention)),
+        document=document.replace(attention=attention).to_dict(),
         recipe=held_out.recipe,
         contract=study.cohort.contract,
         encoder=held_out.encoder,
@@ -310,12 +309,12 @@ def baselines(
                 resources=step, like=method.encoded,
             )  # fmt: skip
         except (RecipeError, UsageError) as error:
-            found.append(replace(facts, reason=str(error)))
+            found.append(facts.replace(reason=str(error)))
             continue
         finally:
             step.progress(1, 1)
         search = held_out.search
-        found.append(replace(facts, n_candidates=search.n_candidates, chosen=search.chosen))
+        found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
         scores[other.name] = Validation.of(held_out, study)
     return found or None, scores
 
@@ -354,7 +353,7 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-            return replace(facts, classes={}, reason=reason)
+            return facts.replace(classes={}, reason=reason)
         # The whole table's labels were judged already; of the past alone some may be rare.
         cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
         others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []

@@ -11,16 +11,16 @@ import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
-from screening.documents.attention import of_validation
-from screening.documents.external_validation import ClassElsewhere, ExternalValidation, Promise
+from screening.documents.base import FORMAT_VERSION
+from screening.documents.comparison import ClassElsewhere, ExternalValidation, Promise
 from screening.documents.figures import OperatingPoint, Ranking
-from screening.documents.model import FORMAT_VERSION, ModelDocument
-from screening.documents.shape import plain
-from screening.documents.stored import run_model_in, source_in
+from screening.documents.model import ModelDocument, SourceFacts
+from screening.documents.run import RunModel
 from screening.documents.validation import LesionFacts, OperatingPointFacts
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, lesions_elsewhere
 from screening.page.page import render_validation
+from screening.page.rules import of_validation
 from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of
@@ -122,8 +122,8 @@ def validate(
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
     found = ExternalValidation(
-        model=run_model_in(model.sealed | {"id": model.id, "digest": model.digest}),
-        source=source_in(source.to_dict()),
+        model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
+        source=SourceFacts.from_dict(source.to_dict()),
         label=column,
         positive=cases,
         prevalence=prevalence,
@@ -139,12 +139,12 @@ def validate(
         sha256="",
     )
     signs = reasons(dependence(source, rows.contract))
-    return replace(found, attention=[*of_validation(found), *signs])
+    return found.replace(attention=[*of_validation(found), *signs])
 
 
 def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
-    document, content = written(plain(found))
+    document, content = written(found.to_dict())
     (folder / "validation.json").write_bytes(content)
     (folder / "report.html").write_bytes(render_validation(document, templates).encode())
 
@@ -253,27 +253,26 @@ def _class_elsewhere(
 ) -> ClassElsewhere:
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
-    area = {name: getattr(past, name) for name in ("auroc", "auroc_low", "auroc_high")}
-    at_share = rates(promise.sensitivity_ends, promise.specificity_ends, point.prevalence)
+    at_share = rates(promise.sensitivity, promise.specificity, point.prevalence)
     local, reason = None, None
     try:
         local = _local(held, promise, facts.training.seed, lesions and lesions[1])
     except UsageError as error:
         reason = str(error)
     pairs = {
-        "sensitivity": (point.sensitivity_ends, promise.sensitivity_ends),
-        "specificity": (point.specificity_ends, promise.specificity_ends),
-        "auroc": (ranking.auroc_ends, past.auroc_ends),
+        "sensitivity": (point.sensitivity, promise.sensitivity),
+        "specificity": (point.specificity, promise.specificity),
+        "auroc": (ranking.auroc, past.auroc),
     }
     if lesions is not None and promise.lesions is not None:
-        pairs["lesions"] = (lesions[0].sensitivity_ends, promise.lesions.sensitivity_ends)
+        pairs["lesions"] = (lesions[0].sensitivity, promise.lesions.sensitivity)
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule,
             threshold=promise.threshold,
             prevalence=point.prevalence,
             lesions=promise.lesions,
-            **area,
+            auroc=past.auroc,
             **at_share,
         ),
         differences={name: independent_difference(*pair) for name, pair in pairs.items()},

@@ -8,21 +8,15 @@ so no page can show figures of two rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from screening.documents.figures import OperatingPoint, Ranking, Share
+from screening.documents.base import Document, Estimate
+from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import (
-    Beside,
-    BesideFacts,
-    Calibration,
-    Figures,
-    Forward,
-    LaterClass,
-)
+from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
@@ -70,7 +64,7 @@ class HeldOutScores:
     # cohort's rows
     trained: np.ndarray | None
     # of each watched class in the whole table, of which the rows may be a sample
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
     one_class: bool = False  # whether nothing was learned from positives
     subgroups: Columns | None = None  # text
     prevalence: float | None = None  # as the caller or the contract states it
@@ -197,18 +191,18 @@ def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> Op
     seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
     figures = _shared_by(OperatingPoint, seen)
     if held.prevalence is not None:
-        at_share = rates(seen.sensitivity_ends, seen.specificity_ends, held.prevalence)
+        at_share = rates(seen.sensitivity, seen.specificity, held.prevalence)
         figures |= {"prevalence": held.prevalence} | at_share
     return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
 
 
-def _shared_by(declared: type, *documents: object) -> dict[str, Any]:
+def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]:
     """The fields of a document that other documents have."""
     return {
-        one.name: getattr(each, one.name)
+        name: getattr(each, name)
         for each in documents
-        for one in fields(declared)
-        if hasattr(each, one.name)
+        for name in declared.model_fields
+        if hasattr(each, name)
     }
 
 
@@ -260,7 +254,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     try:
         earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
-        return replace(later.facts, reason=f"training on the past alone failed: {error}")
+        return later.facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
     came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
     found = judge(came, rules, seed)
@@ -270,7 +264,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         )
         for name, point in zip(later.task.watched, found.points, strict=True)
     }
-    return replace(later.facts, classes=classes)
+    return later.facts.replace(classes=classes)
 
 
 def _comparison(
@@ -286,8 +280,7 @@ def _comparison(
         if facts.reason is None:
             scores = held.methods[facts.recipe]
             other = Outcome(scores, scores.operating_points(shared, seed))
-            facts = replace(
-                facts,
+            facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_figures(other),
                 differences=differences(own, other),
@@ -301,7 +294,7 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
     if rule.name != "threshold":
         return rule
-    sensitivity = 0.5 if point.sensitivity is None else point.sensitivity
+    sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
     return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
@@ -366,7 +359,7 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
             )
     if apart(rows.repeats[0, ~positive, m], rows.fold[~positive]) > FARTHEST_APART:
         raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
-    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity or 0.0
+    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     if found < promised - max(ERRORS_SHORT * error, SHORT):
         raise RecipeError(

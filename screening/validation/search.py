@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import recall_score, roc_curve
 
-from screening.documents.tables import number
 from screening.documents.validation import SearchFacts
 from screening.errors import RecipeError
 from screening.recipes.building import build, candidates_for
 from screening.recipes.recipe import Recipe
 from screening.statistics.ranking import auroc, average_precision
 
-Parameters = dict[str, object]
+Parameters = dict[str, Any]
 # Where none is given; as the machines have it.
 LANDMARKS = 8000
 
@@ -51,7 +51,7 @@ def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
 
 
 def _rows_of(candidate: Parameters, n_rows: int) -> int:
-    few = min(n_rows, int(number(candidate.get("n_landmarks", LANDMARKS))))
+    few = min(n_rows, int(candidate.get("n_landmarks", LANDMARKS)))
     approximation = candidate.get("approximation", "none")
     if approximation == "nystroem":  # all rows beside the landmarks
         return math.isqrt(few * n_rows)

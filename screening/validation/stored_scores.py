@@ -153,7 +153,7 @@ def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) 
         n_settings=1,
     )
     return Later(
-        facts=replace(forward, classes={}, reason=None),
+        facts=forward.replace(classes={}, reason=None),
         task=own,
         validation=_read("past:", table, own.score_columns, described),
         trained=_stacked("past:trained:", table, own.score_columns),

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.chances import likeliest
-from screening.documents.comparison import Figure
-from screening.documents.figures import Ends
-from screening.documents.validation import Difference, Platt
+from screening.documents.base import Estimate
+from screening.documents.validation import Platt
+from screening.statistics.calibration import likeliest
 from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
@@ -144,24 +143,24 @@ class Outcome:
         return self.validation.scores >= self.thresholds
 
     @cached_property
-    def figures(self) -> Mapping[str, Figure]:
+    def figures(self) -> Mapping[str, Estimate]:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
         found = self.validation
         areas = [
-            area(own, cases, found.groups, n_settings=found.n_settings)
+            Estimate(*area(own, cases, found.groups, n_settings=found.n_settings))
             for own, cases in zip(found.scores.T, found.watched.T, strict=True)
         ]
         return {
-            "auroc": Figure(**_mean_ends(areas)),
-            "sensitivity": Figure(**_mean_ends([point.sensitivity_ends for point in self.points])),
-            "specificity": Figure(**_mean_ends([point.specificity_ends for point in self.points])),
+            "auroc": _mean_of(areas),
+            "sensitivity": _mean_of([point.sensitivity for point in self.points]),
+            "specificity": _mean_of([point.specificity for point in self.points]),
         }
 
 
-def _mean_ends(classes: Sequence[Ends]) -> dict[str, float | None]:
+def _mean_of(classes: Sequence[Estimate]) -> Estimate:
     """Means over classes of a figure and of its ends; None where one is."""
-    means = np.array(classes, float).mean(axis=0).tolist()
-    return dict(zip(("value", "low", "high"), [None if np.isnan(end) else end for end in means], strict=True))
+    means = np.array([one.ends for one in classes], float).mean(axis=0)
+    return Estimate(*(None if np.isnan(end) else end for end in means))
 
 
 def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -223,7 +222,7 @@ def independent_units(validation: Validation) -> int:
     return min(fewest_units(positive, validation.groups) for positive in validation.watched.T)
 
 
-def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
+def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
     """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
 
     Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
@@ -231,22 +230,17 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Difference]:
     """
     own, others = method.validation, other.validation
     n_settings, groups = max(own.n_settings, others.n_settings), own.groups
-    found: dict[str, list[Difference]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    found: dict[str, list[Estimate]] = {"auroc": [], "sensitivity": [], "specificity": []}
     for m, positive in enumerate(own.watched.T):
         pair = own.scores[:, m], others.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
         clear, others_clear = (~each.flagged[~positive, m] for each in (method, other))
         units = None if groups is None else groups[~positive]
         found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
-        gap = float(method.points[m].sensitivity or 0.0) - float(other.points[m].sensitivity or 0.0)
-        found["sensitivity"].append(Difference(difference=gap, low=None, high=None))
+        rates = [each.points[m].sensitivity.value or 0.0 for each in (method, other)]
+        found["sensitivity"].append(Estimate(rates[0] - rates[1]))
     means = {name: _mean_of(classes) for name, classes in found.items()}
     if own.target is None or own.predicted is None or others.predicted is None:
         return means
     right = own.predicted == own.target, others.predicted == own.target
     return means | {"macro_recall": recall_difference(*right, own.target, groups)}
-
-
-def _mean_of(classes: Sequence[Difference]) -> Difference:
-    ends = _mean_ends([(each.difference, each.low, each.high) for each in classes])
-    return Difference(difference=ends["value"], low=ends["low"], high=ends["high"])

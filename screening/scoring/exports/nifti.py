@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.voxels import Geometry
+from screening.documents.run import Geometry
 from screening.errors import ModelError, UsageError
 from screening.scoring.flagged import FlaggedRows
 from screening.sources.columns import stretches

@@ -1,21 +1,144 @@
-"""What deserves attention, decided here alone: of a model when it is made, of a night when it is scored.
+"""What deserves attention, decided here alone, and whether a model is useful at all.
 
-The list is stored in `model.json` or `run.json`; page, `--json`, exit code, ledger and `status` read it.
+Of a model when it is made, of a night when it is scored: the list is stored in `model.json` or `run.json`,
+and page, `--json`, exit code, ledger and `status` read it.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
-from screening.documents.external_validation import ExternalValidation
+from screening.documents.base import Estimate, Reason
+from screening.documents.comparison import ExternalValidation
 from screening.documents.model import ModelDocument
-from screening.documents.reason import Reason
-from screening.documents.run import RunDocument
-from screening.documents.usefulness import beaten, flags_like_chance, unfit
-from screening.documents.validation import OperatingPointFacts
+from screening.documents.run import RunDocument, ScoreCounts
+from screening.documents.validation import Beside, BesideFacts, OperatingPointFacts
+from screening.page import format as shown
+
+Verdict = Literal["yes", "not shown", "no"]
+
+USELESS = ("not_better_than_chance", "flags_everything", "own_cases_not_flagged")
+"""What attention says of a model that nobody should act on."""
+
+UNSURE = ("too_few_cases", "intervals_too_wide")
+"""What attention says of one that may be useful, only nobody knows yet."""
+
+SENTENCES: dict[Verdict, str] = {
+    "yes": "Supported by local validation: its flags beat chance, and the best other method tried.",
+    "not shown": "Not shown: it may be useful, but local validation does not show that it is.",
+    "no": "No: do not put it to use as it is.",
+}
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """The verdict in a word and a sentence, and what speaks against more.
+
+    `against` are the reasons for which it is not "yes".
+    """
+
+    verdict: Verdict
+    words: str
+    against: tuple[Reason, ...]
+
+
+def usefulness_of(model: ModelDocument) -> Usefulness:
+    """The verdict on a model, from its held-out figures alone.
+
+    "no" where it should not be acted on, or another method is shown to be better on the same folds;
+    "not shown" where figures are too uncertain, flags are not shown to hit more often than chance, or
+    nothing simpler stands beside it; else "yes".
+    """
+    found = model.validation.comparison
+    other = best_other(found)
+    useless = [each for each in model.attention if each.code in USELESS]
+    unsure = [each for each in model.attention if each.code in UNSURE]
+    worse = [*beaten(found)]
+    unsure += [*flags_like_chance(model), *_not_compared(other)]
+    verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
+    words = SENTENCES[verdict]
+    if verdict == "yes" and other is not None and not _better(other):
+        words = f"Supported by local validation, but it is not shown to be better than {other.recipe}."
+    return Usefulness(verdict, words, (*useless, *worse, *unsure))
+
+
+def best_other(found: BesideFacts | None) -> Beside | None:
+    """The best of the other methods at its own threshold: sensitivity and specificity together."""
+    tried = [each for each in found.beside if each.figures is not None] if found else []
+    return max(tried, key=_worth, default=None)
+
+
+def flags_of(point: OperatingPointFacts, sensitivity: float, specificity: float) -> float:
+    """Share flagged at the prevalence in use."""
+    return point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
+
+
+def _worth(other: Beside) -> float:
+    figures = other.figures or {}
+    return (figures.get("sensitivity") or 0.0) + (figures.get("specificity") or 0.0)
+
+
+def _better(other: Beside) -> list[str]:
+    """The figures of which an interval says that the method's own is higher."""
+    return [name for name, gap in (other.differences or {}).items() if gap.low is not None and gap.low > 0]
+
+
+def beaten(found: BesideFacts | None) -> Iterator[Reason]:
+    """That the best of the other methods is shown to be better, where it is."""
+    other = best_other(found)
+    gaps = {} if other is None else dict(other.differences or {})
+    lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
+    if other is not None and lower and not _better(other):
+        words = f"{other.recipe} is better on the same folds: this method has a lower {_listed(lower)}."
+        yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")
+
+
+def _not_compared(other: Beside | None) -> Iterator[Reason]:
+    if other is None:
+        yield Reason(
+            "not_compared",
+            "No other method was trained on the same folds, so what a simpler one does is not known.",
+            remedy="Train with --beside logistic,random_forest.",
+        )
+
+
+def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    """The verdict "no" itself, where any of these reasons makes it."""
+    if any(each.code in (*USELESS, "another_is_better") for each in reasons):
+        words = "Not fit for use as it is, by its own validation."
+        yield Reason(
+            "not_fit_for_use", words,
+            remedy="Train another, or answer for it: screen approve MODEL --by NAME --reason TEXT.",
+        )  # fmt: skip
+
+
+def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
+    """That flags are not shown to hit more often than chance, of each class where that is so."""
+    for point in model.points:
+        if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
+            words = (
+                f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
+                f"flagged {_percent(point.ppv.low)} or more are cases, of all {_percent(point.prevalence)}."
+            )
+            yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
+
+
+def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
+    return f" of {point.label}" if model.multi else ""
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.3g}%"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(name.upper() if name == "auroc" else name.replace("_", " ") for name in names)
+
 
 FEW_CASES = 30
 CHANCE = 0.5
@@ -94,22 +217,22 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
         words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
         yield Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")
     for point in model.points:
-        cases, which = point.n_positive, f" of {point.label}" if model.multi else ""
+        cases, which = point.n_positive, _which(model, point)
         if cases < FEW_CASES:
-            words = f"Only {_plural(cases, 'case')}{which} to learn and validate from."
+            words = f"Only {shown.plural(cases, 'case')}{which} to learn and validate from."
             yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
         yield from list(_no_use(point)) or _too_wide(point, which)
         area = model.validation.summary.get(point.label)
-        if area and area.auroc_low is not None and area.auroc_low <= CHANCE:
+        if area and area.auroc.low is not None and area.auroc.low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
-            words += "." if area.auroc is None else f" (AUROC {area.auroc:.2f})."
+            words += "." if area.auroc.value is None else f" (AUROC {area.auroc.value:.2f})."
             remedy = "Do not act on this model: bring more cases, other columns, or another recipe."
-            yield Reason("not_better_than_chance", words, None, area.auroc_low, CHANCE, remedy)
+            yield Reason("not_better_than_chance", words, None, area.auroc.low, CHANCE, remedy)
 
 
 def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
     """Thresholds that single nobody out, or none of those they are meant for."""
-    name, spared = point.label, point.specificity_high
+    name, spared = point.label, point.specificity.high
     if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
@@ -120,14 +243,14 @@ def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
         )
         remedy = "Ask for less with screen threshold, or train with columns that tell more."
         yield Reason("flags_everything", words, None, spared, LEAST_SPARED, remedy)
-    elif point.sensitivity == 0:
+    elif point.sensitivity.value == 0:
         words = f"This threshold would have found none of the past cases of {name}."
         remedy = "Choose another with screen threshold."
         yield Reason("own_cases_not_flagged", words, None, 0.0, 0.0, remedy)
 
 
 def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
-    low, high = point.sensitivity_low, point.sensitivity_high
+    low, high = point.sensitivity.low, point.sensitivity.high
     if low is not None and high is not None and high - low > WIDEST:
         words = f"Sensitivity{which} is imprecise: 95% CI {low:.0%} to {high:.0%}."
         remedy = "Train again with more cases (of more patients, where rows come in groups)."
@@ -195,7 +318,7 @@ def _counts(run: RunDocument) -> Iterator[Reason]:
         words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     if counts.refused > 0:
-        words = f"{_plural(counts.refused, 'row')} refused and not scored."
+        words = f"{shown.plural(counts.refused, 'row')} refused and not scored."
         remedy = "Have the source correct them; the reasons are listed."
         yield Reason("rows_refused", words, None, counts.refused, 0.0, remedy)
 
@@ -205,7 +328,7 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
     if capacity is not None and reviews > capacity:
         one = " patients" if run.unit == "patient" else ""
         state = "wait for a review" if reviews != run.to_review else "flagged"
-        words = f"{reviews:,}{one} {state}, but capacity is {_plural(capacity, 'review')} a night."
+        words = f"{reviews:,}{one} {state}, but capacity is {shown.plural(capacity, 'review')} a night."
         remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
         yield Reason("over_capacity", words, None, reviews, capacity, remedy)
     expected = flags_expected(run.model, run.counts.scored)
@@ -231,7 +354,7 @@ def _everybody(run: RunDocument) -> Iterator[Reason]:
 def flags_expected(model: ModelDocument, scored: int) -> tuple[int, int] | None:
     """The range of flags for 998 of 1,000 nights; None where rows are not independent patients."""
     points, known = model.operating_points, model.validation.n_rows
-    rate = points[0].flag_rate if len(points) == 1 else None
+    rate = points[0].flag_rate.value if len(points) == 1 else None
     if rate is None or model.validation.grouped or model.stated.group:
         return None
     # The rate itself is known from so many rows only; its own error widens the range.
@@ -260,12 +383,8 @@ def _silence(run: RunDocument, quiet: int) -> Iterator[Reason]:
 
 def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
     """Whether so many rows may well pass without a flag; a threshold that never flags is not chance."""
-    rate = model.operating_points[0].flag_rate if flags_expected(model, rows) else None
+    rate = model.operating_points[0].flag_rate.value if flags_expected(model, rows) else None
     return rate is not None and rate > 0.0 and (1.0 - rate) ** rows >= 0.01
-
-
-def _plural(how_many: float, one: str) -> str:
-    return f"{round(how_many):,} {one}{'s' * (how_many != 1)}"
 
 
 def of_validation(found: ExternalValidation) -> list[Reason]:
@@ -278,7 +397,7 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
     for point in found.operating_points:
         one, which = found.classes[point.label], _of_class(found, point.label)
         area = found.figures.summary[point.label].auroc
-        lesions = [each.sensitivity if each else None for each in (point.lesions, one.promise.lesions)]
+        lesions = [each.sensitivity if each else Estimate() for each in (point.lesions, one.promise.lesions)]
         for figure, seen, past in (
             ("sensitivity", point.sensitivity, one.promise.sensitivity),
             ("specificity", point.specificity, one.promise.specificity),
@@ -286,13 +405,15 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
             ("lesions", lesions[0], lesions[1]),
         ):
             high = one.differences[figure].high if figure in one.differences else None
-            if high is None or high >= 0 or seen is None or past is None:
+            if high is None or high >= 0 or seen.value is None or past.value is None:
                 continue
-            here, then = (f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen, past))
+            here, then = (
+                f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen.value, past.value)
+            )
             name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
                 "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
-                None, seen, past,
+                None, seen.value, past.value,
                 remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
                 "before the model is used here.",
             )  # fmt: skip
@@ -301,21 +422,81 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
 def _chances_off(found: ExternalValidation) -> Iterator[Reason]:
     """Chances that are shown to be too high or too low on the whole, or too extreme."""
     for label, one in found.figures.calibration.items():
-        ratio, said = one.observed_expected, []
-        if ratio is not None and not ratio.low <= 1 <= ratio.high:
-            side = "low" if ratio.value > 1 else "high"
-            said.append(
-                f"are too {side} here: {ratio.value:.2f} times as many cases were seen as they add up to"
-            )
-        if one.slope is not None and one.slope_high is not None and one.slope_high < 1:
-            said.append(f"are too extreme here (calibration slope {one.slope:.2f})")
+        said: list[str] = []
+        ratio, low, high = (one.observed_expected or Estimate()).ends
+        slope, _, steepest = (one.slope or Estimate()).ends
+        if ratio is not None and not low <= 1 <= high:
+            side = "low" if ratio > 1 else "high"
+            said.append(f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to")
+        if steepest is not None and steepest < 1:
+            said.append(f"are too extreme here (calibration slope {slope:.2f})")
         if said:
             yield Reason(
                 "chance_misfit", f"Chances{_of_class(found, label)} {' and '.join(said)}.", None,
-                ratio.value if ratio else one.slope,
+                slope if ratio is None else ratio,
                 remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
             )  # fmt: skip
 
 
 def _of_class(found: ExternalValidation, label: str) -> str:
     return f" of {label}" if found.model.multi else ""
+
+
+DRIFT_ALARM = 0.001
+# A difference that no reader would call one, however sure many rows make it.
+SMALLEST_DRIFT = 0.05
+FEWEST_SCORES = 20
+
+
+def drift_words(counts: ScoreCounts | None) -> str:
+    """What the scores say of the night, in plain words; empty for a night that was not counted."""
+    if counts is None:
+        return ""
+    who, n = ("patients" if counts.unit == "group" else "rows"), sum(counts.counted)
+    if counts.p is None or n < FEWEST_SCORES:
+        return f"Too few {who} were scored ({n}) to tell whether tonight's scores are like those of training."
+    how = f"(largest difference of shares {counts.distance:.2f}, p {_p_words(counts.p)})"
+    if not drift_alarms(counts):
+        return (
+            f"Tonight's {who} score as those of training did when they were held out {how}: no sign that the "
+            "patients or the measurements have changed."
+        )
+    where = "higher" if counts.higher else "lower"
+    return (
+        f"Tonight's {who} score {where} on the whole than those of training did when they were held out "
+        f"{how}: the patients, the laboratory or the coding may have changed, and the promised figures may "
+        "not hold."
+    )
+
+
+def drift_alarms(counts: ScoreCounts) -> bool:
+    """Whether scores differ from those of training by more than chance, and by more than a trifle."""
+    if counts.p is None or counts.distance is None or sum(counts.counted) < FEWEST_SCORES:
+        return False
+    return counts.p <= DRIFT_ALARM and counts.distance >= SMALLEST_DRIFT
+
+
+def drift_reason(counts: ScoreCounts | None, own_nights: int = 0) -> Reason | None:
+    """Why the night deserves attention; None where its scores are like those of training.
+
+    `own_nights`: of so many nights of the series are the counts that tonight's stand beside, not of training.
+    """
+    if counts is None or not drift_alarms(counts):
+        return None
+    if own_nights:
+        who, where = "patients" if counts.unit == "group" else "rows", "higher" if counts.higher else "lower"
+        said = (
+            f"Tonight's {who} score {where} on the whole than those of this series' last {own_nights} nights "
+            f"(largest difference of shares {counts.distance:.2f}, p {_p_words(counts.p or 0.0)})."
+        )
+        remedy = "Ask the source what has changed since: the patients, the laboratory or the coding."
+        return Reason("scores_differ", said, None, counts.p, DRIFT_ALARM, remedy)
+    remedy = (
+        "Compare the columns with training under Data, and ask the source what has changed; if the "
+        "patients are other ones now, train again."
+    )
+    return Reason("scores_differ", drift_words(counts), None, counts.p, DRIFT_ALARM, remedy)
+
+
+def _p_words(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,118 @@
+"""What every document is: a frozen pydantic model that knows every key it may have, from JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
+from screening.errors import ModelError
+
+Range = tuple[float | None, float | None]
+Table = Mapping[str, object]
+"""An object of JSON, by its keys."""
+Setting = dict[str, Any]
+"""Parameters of a recipe by name: numbers, words or lists, as the recipe has them."""
+
+FORMAT_VERSION = 1
+"""Of model, run, comparison and validation. What a released version wrote is read by every later one."""
+
+
+class Document(BaseModel):
+    """A document, or a part of one."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_name=True,
+        serialize_by_alias=True,
+        defer_build=True,
+        json_schema_serialization_defaults_required=True,
+    )
+    TITLE: ClassVar[str] = "the document"
+
+    @classmethod
+    def from_dict(cls, stored: Table, title: str | None = None) -> Self:
+        """A document's JSON as its type.
+
+        Parameters
+        ----------
+        stored : mapping
+        title : str, optional
+            What errors call it; "run.json" and the like where it is not given.
+
+        Raises
+        ------
+        ModelError
+            Naming the keys that are missing, unknown or of a wrong type, never a value.
+        """
+        try:
+            return cls.model_validate(stored)
+        except ValidationError as error:
+            problems = [
+                f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
+                for problem in error.errors()[:5]
+            ]
+            raise ModelError(
+                f"{title or cls.TITLE} is not as this version writes it: {'; '.join(problems)}"
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of it: every key, in the order in which the type declares them."""
+        return self.model_dump(mode="json")
+
+    def replace(self, **changes: object) -> Self:
+        """The same with some fields changed, held to the type again."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
+
+def even(*columns: Sequence[object]) -> None:
+    """ValueError unless columns that are read side by side are of one length."""
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("columns that are read side by side are not of one length")
+
+
+PART = ConfigDict(extra="forbid", defer_build=True)
+"""Of parts that are made by position."""
+
+
+@dataclass(frozen=True, config=PART)
+class Estimate:
+    """A figure with the ends of its 95 % interval; None is undefined."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> tuple[Any, Any, Any]:
+        """The figure and the ends, to reckon with."""
+        return self.value, self.low, self.high
+
+
+@dataclass(frozen=True, config=PART)
+class Reason:
+    """Why a model or a night deserves attention: what page, `--json`, exit code, ledger and `status` read.
+
+    Parameters
+    ----------
+    code : str
+        What was found, a short word with underscores that never changes: "unit_changed", "capacity".
+    words : str
+        One sentence for a reader, without a patient's value or id.
+    column : str, optional
+        The column it is about.
+    figure, threshold : float, optional
+        What was measured, and the bound it crossed.
+    remedy : str, optional
+        What to do, one sentence.
+    """
+
+    code: str
+    words: str
+    column: str | None = None
+    figure: float | None = None
+    threshold: float | None = None
+    remedy: str | None = None
