@@ -192,7 +192,7 @@ def trained(
     task = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
     study = planned(sample, task, 5, repeats, seed, search=search)
-    held_out = held_out_by(study, recipe, params=params or {}, resources=Resources(jobs=1))
+    held_out = held_out_by(replace(study, params=params or {}), recipe, resources=Resources(jobs=1))
     return Trained(study, held_out, seed)
 
 

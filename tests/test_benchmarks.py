@@ -49,36 +49,24 @@ def test_benchmark_commands(imported):
         assert [word for word in command.split() if word.startswith("--") and f'"{word}"' not in text] == []
 
 
-@pytest.fixture(scope="module")
-def mistakes(imported):
-    return imported("mutants").mistakes()
-
-
-def test_every_mistake_changes_one_place_of_its_file_and_leaves_it_python(mistakes):
+def test_mistakes_apply(imported):
+    """Each mistake stands once, changes one place of its file, leaves it Python, and names tests."""
+    mistakes = imported("mutants").mistakes()
     texts = {each.file: (ROOT / each.file).read_text("utf-8") for each in mistakes}
 
     assert [each for each in mistakes if texts[each.file].count(each.old) != 1 or each.old == each.new] == []
     for each in mistakes:
         ast.parse(texts[each.file].replace(each.old, each.new))
-
-
-def test_every_mistake_stands_once_and_names_test_files(mistakes):
-    named = {name for each in mistakes for name in each.tests}
-
     assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
+    named = {name for each in mistakes for name in each.tests}
     assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
 
 
-@pytest.fixture(scope="module")
-def sets(imported):
-    return imported("sets")
-
-
-def test_encoding_knows_the_training_rows_only(sets):
+def test_encoding_knows_the_training_rows_only(imported):
     training = pd.DataFrame({"a": [2.0, 4.0, np.nan, 6.0], "b": ["t", "f", "t", "t"], "c": list("xyzx")})
     later = pd.DataFrame({"a": [10.0, np.nan], "b": ["f", None], "c": ["y", "unseen"]})
 
-    encoding = sets.Encoding("unit").fit(training)
+    encoding = imported("sets").Encoding("unit").fit(training)
 
     assert encoding.transform(training).min() == 0
     assert encoding.transform(training).max() == 1

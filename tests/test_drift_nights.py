@@ -14,7 +14,6 @@ from screening.errors import CohortError
 from screening.gates.column_profile import profile
 from screening.gates.drift import Gates
 from screening.storage.model import save_model
-from screening.training.card import profile_of
 
 
 def test_the_stream_stops_before_the_first_batch_and_keeps_the_faults_of_the_contract(tmp_path):
@@ -52,7 +51,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     raw = past.values.but(past.raw)
-    gates = Gates(profile_of(past), contract)
+    gates = Gates(profile(past.measured, contract, past.group), contract)
 
     violations, _ = check_cohort(
         written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv"), contract, gates=gates
@@ -60,7 +59,8 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
 
     assert violations == gates.attention() == []
     assert gates.facts()["t2"].ks > 0.9
-    assert profile_of(past) == profile(raw, contract, past.group) != profile(past.values, contract)
+    described = profile(past.measured, contract, past.group)
+    assert described == profile(raw, contract, past.group) != profile(past.values, contract)
 
 
 @pytest.fixture(scope="module")

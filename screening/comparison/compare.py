@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from screening.statistics.intervals import percentiles
 from screening.statistics.operating_point import Rule
 from screening.statistics.paired import resampled_difference
 from screening.statistics.ranks import rank_entry
+from screening.statistics.tally import fewest_units
 from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
@@ -37,7 +38,6 @@ from screening.validation.validation import (
     Outcome,
     Validation,
     differences,
-    independent_units,
     mean_curve,
     measured,
     resampled,
@@ -219,18 +219,17 @@ def compare(
         raise UsageError("give at least one cohort to compare on")
     control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     recipes = _methods(recipes, control)
-    plan = partial(
-        laid, recipe=recipes[0], rule=rule, params={}, folds=folds, repeats=repeats, max_rows=max_rows,
-        search=search, seed=seed, independent=independent, at_most=LARGEST_WHOLE,
-    )  # fmt: skip
-    studies = {name: studies_of(plan(cohort), recipes) for name, cohort in cohorts.items()}
+    asked: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
+    asked |= {"max_rows": max_rows, "search": search, "seed": seed}
+    studies = {
+        name: studies_of(
+            laid(cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked),
+            recipes,
+        )
+        for name, cohort in cohorts.items()
+    }
     settings = Settings(
-        rule=rule,
-        folds=folds,
-        repeats=repeats,
-        search=search,
-        seed=seed,
-        max_rows=max_rows,
+        **asked,
         cohorts={name: _digest(cohort) for name, cohort in cohorts.items()},
         versions=versions(),
         control=control,
@@ -243,13 +242,13 @@ def compare(
         resources = Resources(jobs, None, progress or silent, workers, kept)
         steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
         judged = {name: list(judged_by(recipes, of, steps)) for name, of in studies.items()}
-    asked = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
-    entries = [cohort_entry(name, mine, asked, seed) for name, mine in judged.items()]
+    at = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
+    entries = [cohort_entry(name, mine, at, seed) for name, mine in judged.items()]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
         format_version=FORMAT_VERSION,
         settings=settings,
-        asked_sensitivity=asked,
+        asked_sensitivity=at,
         first_figure=first,
         cohorts=entries,
         ranks=rank_entry(entries, control, first),
@@ -283,7 +282,8 @@ def judged_by(
         validation = Validation.of(held_out, study)
         if not several:
             validation = replace(validation, predicted=None, target=None)
-        points = validation.operating_points([study.rule] * len(study.task.watched), study.seed)
+        classes = range(len(study.task.watched))
+        points = [validation.operating_point(m, study.rule, study.seed) for m in classes]
         outcome = Outcome(validation, points)
         yield Judged(recipe, study, held_out.search, held_out.sv_share, held_out.seconds, outcome)
 
@@ -294,7 +294,7 @@ def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -
     draws = resampled(outcomes, asked, seed=seed)
     estimates = [measured(outcome, asked) for outcome in outcomes]
     control, watched = outcomes[0], outcomes[0].validation.watched
-    n_units = independent_units(control.validation)
+    n_units = min(fewest_units(positive, control.validation.groups) for positive in watched.T)
     entries = []
     for at, each in enumerate(judged):
         search, outcome, gaps = each.search, each.outcome, None

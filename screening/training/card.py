@@ -17,21 +17,19 @@ from screening.documents.model import (
     MachineFacts,
     MemberFacts,
     ModelDocument,
-    Profile,
     RecipeFacts,
     SourceFacts,
     TrainingFacts,
 )
-from screening.documents.validation import OperatingPointFacts, ValidationFacts
+from screening.documents.validation import ValidationFacts
 from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
 from screening.sources.columns import absent
-from screening.statistics.operating_point import OperatingPoint
 from screening.storage.serialization import versions
 from screening.training.planning import by_landmarks, cost_of_landmarks
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
-from screening.validation.judge import Judgement
+from screening.validation.judge import Judgement, in_use
 
 
 def model_document(
@@ -84,13 +82,6 @@ def model_document(
     )
 
 
-def in_use(
-    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None
-) -> OperatingPointFacts:
-    """A watched class's operating point, and who chose it."""
-    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, **vars(point))
-
-
 def _described(held_out: HeldOut) -> dict[str, Any]:
     """The method of a model or of a member, as much as makes its machines again."""
     recipe = held_out.recipe
@@ -123,7 +114,7 @@ def _training(
         notes=[*study.notes, *held_out.notes, *([approximation.note] if approximation else [])],
         missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},
         features=_features(sample, held_out.encoder),
-        profile=profile_of(cohort),
+        profile=profile(cohort.measured, cohort.contract, cohort.group),
         leaks=study.leaks,
         approximation=approximation,
         ids=id_shape(cohort.id) if cohort.contract.id else None,
@@ -146,15 +137,13 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
                 unit=feature.unit,
                 reference=feature.reference,
                 seen=seen,
-                median=median if isinstance(median, str) else _finite(median),
+                median=median
+                if isinstance(median, str) or (median is not None and np.isfinite(median))
+                else None,
                 description=feature.description,
             )
         )
     return described
-
-
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and np.isfinite(value) else None
 
 
 def _machine(held_out: HeldOut) -> MachineFacts:
@@ -178,8 +167,3 @@ def _window(cohort: Cohort) -> list[str] | None:
     days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))
     days = days[~np.isnat(days)]
     return [str(days[0]), str(days[-1])] if len(days) else None
-
-
-def profile_of(cohort: Cohort) -> Profile:
-    """The `profile` of a cohort's rows as its table has them, normalised or not."""
-    return profile(cohort.measured, cohort.contract, cohort.group)

@@ -20,7 +20,7 @@ from screening.recipes.recipe import Recipe
 from screening.statistics.operating_point import Rule
 from screening.storage.serialization import read_document
 from screening.training.leaks import before_the_outcome, leaks
-from screening.validation.fold_fits import EncodedRows
+from screening.validation.fold_fits import EncodedRows, fit_fold
 from screening.validation.folds import Study, dealt, in_hash_order, planned, sub_sample
 from screening.validation.held_out import HeldOut
 from screening.validation.search import Parameters, criterion
@@ -46,9 +46,8 @@ def laid(
 ) -> Study:
     """Settle what a recipe is trained on; a `UsageError` where the cohort does not allow it.
 
-    Rows that are surely of the same patients are refused but where the caller says that each is
-    `independent`. Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`,
-    for several recipes, more rows are refused.
+    Where there are more rows than the recipe takes, landmarks stand for them; with `at_most`, for several
+    recipes, more rows are refused.
     """
     signs = [] if independent else dependence(cohort.source, cohort.contract)
     refuse_dependent(signs)
@@ -59,7 +58,9 @@ def laid(
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
     too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
-    params = with_landmarks(recipe, params, too_many)
+    every = recipe.every.values() if recipe.machine == "blend" else [recipe]
+    if too_many and any("approximation" in each.names for each in every):
+        params = {"approximation": "landmarks"} | params
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
@@ -122,25 +123,23 @@ def sample_rows(
 
 
 def refuse_other_model(directory: Path, recipe: Recipe, cohort: Cohort) -> None:
-    """Refuse a directory whose model was made by another recipe, or of other files or another label.
+    """UsageError where a directory's model is of another recipe, other files or another label.
 
     The same training again, with other settings or an edited contract, may replace its own model.
-
-    Raises UsageError: it holds such a model, or one that cannot be read.
     """
     if not (directory / "model.json").exists():
         return
     remedy = "give another --out, or --force to replace it"
     try:
         earlier = ModelDocument.from_dict(read_document(directory, "model"))
-        files = earlier.training.source.files
-        same = {
-            "recipe": earlier.recipe.text == recipe.text,
-            "cohort": [file.sha256 for file in files] == [file.sha256 for file in cohort.source.files],
-            "label": earlier.task.label == (cohort.contract.label or "label"),
-        }
     except ModelError:
         raise UsageError(f"{directory} holds a model that cannot be read; {remedy}") from None
+    files = [file.sha256 for file in earlier.training.source.files]
+    same = {
+        "recipe": earlier.recipe.text == recipe.text,
+        "cohort": files == [file.sha256 for file in cohort.source.files],
+        "label": earlier.task.label == (cohort.contract.label or "label"),
+    }
     others = [what for what, agrees in same.items() if not agrees]
     if others:
         raise UsageError(f"{directory} holds a model of another {' and '.join(others)}; {remedy}")
@@ -151,19 +150,10 @@ SUB_SAMPLE = 10_000
 _FEWER = 5
 
 
-def with_landmarks(recipe: Recipe, params: Parameters, too_many: bool) -> Parameters:
-    """The caller's parameters, landmarks among them where rows are too many for all."""
-    every = recipe.every.values() if recipe.machine == "blend" else [recipe]
-    if too_many and any("approximation" in each.names for each in every):
-        return {"approximation": "landmarks"} | params
-    return params
-
-
 def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     """AUROC on held-out rows of a sub-sample, trained exactly and on a fifth of the rows as landmarks.
 
-    `held_out` has the chosen setting, the approximation in it; of a blend the first member that has one
-    counts. Groups are never on both sides.
+    Of a blend the first member that has an approximation counts. Groups are never on both sides.
     """
     parts = held_out.parts or (held_out,)
     one = next(part for part in parts if "approximation" in part.recipe.names)
@@ -172,16 +162,12 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
     encoded = EncodedRows.of(some, recipe, task, inside)
-    test = dealt(some, target[rows], inside, 2, study.seed) == 0
-    learned = encoded.learnable(np.flatnonzero(~test))
-    few = max(len(learned) // _FEWER, 2)
+    fold = dealt(some, target[rows], inside, 2, study.seed)
+    few = max(len(encoded.learnable(np.flatnonzero(fold == 1))) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
-    _, decided = encoded.tried(np.flatnonzero(~test), tried, encoded.x[test])
-    auroc = {
-        str(each["approximation"]): criterion("auroc", decisions, encoded.target[test])
-        for decisions, each in zip(decided, tried, strict=True)
-    }
-    exact, landmarks = auroc["none"], auroc["landmarks"]
+    fit = fit_fold(encoded, fold, 0, [0, 1], tried)
+    exact, landmarks = (criterion("auroc", decided, encoded.target[fit.rows]) for decided in fit.decisions)
+    n_test, n_train = len(fit.rows), len(rows) - len(fit.rows)
     # Where the recipe names none, the machine's own number holds.
     own = {"n_landmarks": build(recipe, **settings).n_landmarks}
     wanted = int((own | settings)["n_landmarks"])
@@ -191,13 +177,13 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
         method="landmarks",
         n_landmarks=wanted,
         n_rows=sample.n_rows,
-        n_train=int((~test).sum()),
-        n_test=int(test.sum()),
+        n_train=n_train,
+        n_test=n_test,
         auroc_exact=float(exact),
         auroc_landmarks=float(landmarks),
         note=(
             f"approximate: trained on {wanted} landmarks that stand for {sample.n_rows} rows{weighed}; "
-            f"on {int(test.sum())} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
-            f"landmarks and {exact:.3f} with exact training on {int((~test).sum())} rows"
+            f"on {n_test} held-out rows of a sub-sample AUROC was {landmarks:.3f} with {few} "
+            f"landmarks and {exact:.3f} with exact training on {n_train} rows"
         ),
     )

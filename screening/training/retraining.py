@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from screening.cohort.cohort import Cohort, joined
+from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.reading import open_cohort
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument, TrainedOn
@@ -47,15 +47,11 @@ class JudgedCohort:
 
 
 def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -> JudgedCohort:
-    """Put the judged rows beside the past cohort.
+    """Put the judged rows beside the past cohort, which has labels and was read by the champion's contract.
 
-    A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps. A
-    patient counts once, by the last word; "confirmed" is a case and "not" is none.
-
-    `past`: with labels, read by the champion's contract.
-    `pattern`: where the nights' tables lie, with `{date}` and, where it helps, `{series}`.
-    Raises UsageError: the verdicts do not say what the model is to learn, or nobody can tell whose rows they
-    are of.
+    A verdict stands for its row in the very table it was given on, by the digest that the ledger keeps: those
+    of `pattern`, with `{date}` and, where it helps, `{series}`. A patient counts once, by the last word.
+    UsageError where verdicts do not say what to learn, or nobody can tell whose rows they are of.
     """
     contract, task = champion.contract, champion.document["task"]
     if task["kind"] != "binary":
@@ -68,7 +64,8 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
     if "{date}" not in pattern:
         raise UsageError(f"--nights {pattern}: write {{date}} where the night stands in the tables' names")
     (positive,) = past.positives(task["positive"]).values()
-    words = {CASE: positive[0], NO_CASE: _usual_negative(past, positive)}
+    negative = Counter(text for text in labels_of(past) if text and text not in positive)
+    words = {CASE: positive[0], NO_CASE: negative.most_common(1)[0][0]}
     left_out: Counter[str] = Counter()
     told = [word for word in judged.words if not _unusable(word, left_out)]
     shown = shown_series(judged.series)
@@ -82,14 +79,16 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
         raise UsageError(f"series {shown} has no verdict to learn from" + (f" ({why})" if why else ""))
     after = joined([*found.values()])
     again = pd.Index(_names(after)).isin(_names(past))
-    known = dict(zip(_names(past), _labels(past), strict=True))
+    known = dict(zip(_names(past), labels_of(past), strict=True))
     disagreeing = sum(
         (known[name] in positive) != (label == words[CASE])
-        for name, label in zip(_names(after)[again], _labels(after)[again], strict=True)
+        for name, label in zip(_names(after)[again], labels_of(after)[again], strict=True)
     )
     new = after.take(~again)
-    cohort = _grouped(joined([past, new]) if new.n_rows else past)
-    cases = int((_labels(new) == words[CASE]).sum())
+    cohort = joined([past, new]) if new.n_rows else past
+    if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
+        cohort = replace(cohort, group=cohort.id)  # No fold may split a patient of several rows.
+    cases = int((labels_of(new) == words[CASE]).sum())
     facts = TrainedOn(
         series=shown,
         champion=champion.digest,
@@ -122,7 +121,10 @@ def retrained(
     stated, training = champion.facts.validation, champion.facts.training
     rule, source = _rule(champion, judged.prevalence)
     contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
-    said = [*judged.cohort.notes, *sentences(judged.facts), source, *_review(champion.contract, review_by)]
+    said = [*judged.cohort.notes, *sentences(judged.facts), source]
+    if champion.contract.review_by is not None and review_by is None:
+        due = champion.contract.review_by
+        said.append(f"the champion was to be reviewed by {due}; this model is two years after training")
     model = train(
         replace(judged.cohort, contract=contract, notes=said),
         champion.recipe,
@@ -197,16 +199,6 @@ def _rows(
     return replace(chosen, id=ids, label=label, display=None)
 
 
-def _usual_negative(past: Cohort, positive: Sequence[str]) -> str:
-    """What the past cohort mostly calls those without the condition."""
-    counts = Counter(text for text in _labels(past) if text and text not in positive)
-    return counts.most_common(1)[0][0]
-
-
-def _labels(cohort: Cohort) -> np.ndarray:
-    return np.zeros(0, object) if cohort.label is None else cohort.label
-
-
 def _patients(cohort: Cohort) -> np.ndarray:
     """By what the ledger knows a row's patient."""
     return cohort.id if cohort.group is None else cohort.group
@@ -216,12 +208,6 @@ def _names(cohort: Cohort) -> np.ndarray:
     """What tells one row from every other: whose it is and all its values, shape (n_rows,)."""
     table = cohort.features.assign(**{"": _patients(cohort)})
     return pd.util.hash_pandas_object(table, index=False).to_numpy()
-
-
-def _grouped(cohort: Cohort) -> Cohort:
-    """With the id for a group where a patient has several rows, which no fold may split."""
-    repeated = len(np.unique(cohort.id)) < cohort.n_rows
-    return replace(cohort, group=cohort.id) if cohort.group is None and repeated else cohort
 
 
 def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
@@ -238,11 +224,3 @@ def _fixed(model: ModelDocument) -> Parameters:
     searches = [member.search for member in model.recipe.members] or [model.validation.search]
     every = [one for each in searches for one in each.candidates]
     return {name: value for name, value in every[0].items() if all(one.get(name) == value for one in every)}
-
-
-def _review(contract: Contract, review_by: datetime.date | None) -> list[str]:
-    if contract.review_by is None or review_by is not None:
-        return []
-    return [
-        f"the champion was to be reviewed by {contract.review_by}; this model is two years after training"
-    ]

@@ -17,21 +17,17 @@ from screening.page.rules import of_model, usefulness_of
 from screening.statistics.operating_point import Rule, overall
 from screening.statistics.threshold_search import hashed
 from screening.storage.model import Model
-from screening.training.card import in_use
 from screening.validation.held_out import HeldOut
-from screening.validation.judge import judge
+from screening.validation.judge import in_use, judge
 from screening.validation.stored_scores import held_out_scores
 from screening.validation.validation import calibration_of
 
 
 def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
-    """Return the model with another operating point; its machine stays as it is.
+    """The model with another operating point, of one class or of all; its machines stay as they are.
 
-    `rule`: the prevalence in use is kept where it names none.
-    `reason`: why, in words; shown on every page from now on.
-    `watched`: only this class; all watched classes by default.
-    Raises UsageError: the reason is empty, or the class is not watched.
-    Raises ModelError: the model holds no held-out scores to choose from.
+    The prevalence in use is kept where the rule names none. UsageError where the reason, which every page
+    shows, is empty, or the class is not watched; ModelError where it holds no held-out scores.
     """
     if not reason.strip():
         raise UsageError("--reason: say why in a few words; every page will show it")
@@ -140,11 +136,7 @@ NAMES = ("id", "group", "unit")
 
 
 def held_rows(held_out: HeldOut) -> np.ndarray:
-    """Which rows of training some machine keeps a copy of, shape (n_rows,).
-
-    All of them where a machine keeps rows made of several patients', as over-sampling does: whose they are
-    cannot be told.
-    """
+    """Which rows of training some machine keeps a copy of, shape (n_rows,); all, where over-sampled."""
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
         if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.standing:
@@ -155,14 +147,10 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
 
 
 def without_patient(model: Model, name: str, retrain_by: datetime.date, today: datetime.date) -> Model | None:
-    """The model without a patient; None where its held-out scores do not name that one.
+    """The model without a patient (id or group); None where its held-out scores do not name that one.
 
-    Its figures stay as they were measured. Where the machines stand on the patient's rows, it is to be
-    trained again.
-
-    `name`: id of a row, or of the group that rows belong to.
-    `retrain_by`: the day after which such a model scores no more; an earlier one set before stands.
-    Raises ModelError: nobody else is in it.
+    Its figures stay as they were measured. Where machines stand on the patient's rows, it is to be trained
+    again by `retrain_by`, or an earlier day set before. ModelError where nobody else is in it.
     """
     table = model.held_out
     gone = np.zeros(table.n_rows, dtype=bool)
@@ -182,9 +170,5 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     document = _attended(document)
     # Its stored test rows are each made of two patients'; noise stands for them.
     fewer = replace(model, document=document.to_dict(), held_out=rest, selftest=None, directory=None)
-    return replace(fewer, calibration=_calibration(fewer))
-
-
-def _calibration(model: Model) -> np.ndarray:
-    """What p-values are ranks in, of those who are left."""
-    return calibration_of(held_out_scores(model).validation, model.thresholds)
+    of_the_rest = held_out_scores(fewer).validation
+    return replace(fewer, calibration=calibration_of(of_the_rest, fewer.thresholds))

@@ -46,7 +46,6 @@ from screening.validation.judge import (
     AFTER,
     HeldOutScores,
     Judgement,
-    Later,
     judge,
     refuse_too_few,
 )
@@ -193,6 +192,7 @@ def train(
     )
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
+    cut, later = past_and_later(study, past_alone) if dated else (None, None)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         task=task,
@@ -208,7 +208,8 @@ def train(
         members={part.recipe.name: part.recipe.title for part in held_out.parts},
         pooling=getattr(held_out.ensemble, "pooling", None),
         beside=compared,
-        later=past_and_later(study, past_alone) if dated else None,
+        forward=cut,
+        later=later,
     )
     judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
@@ -255,11 +256,8 @@ AT_ONCE = 100_000
 # About what each takes of the time that fitting takes.
 READING, LAYING, JUDGING = 0.05, 0.05, 0.2
 
-USUAL: dict[str, tuple[str, ...]] = {
-    "binary": ("svm", "logistic"),
-    "multi": ("one_vs_rest", "logistic", "random_forest"),
-}
-"""What a method is compared with where nobody says otherwise, itself left out."""
+# What a method is compared with where nobody says otherwise, itself left out.
+USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest", "logistic", "random_forest")}
 
 # Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
 # time; a blend stands beside those of its members that a user would pick instead.
@@ -267,12 +265,9 @@ LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_fores
 
 
 def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
-    """The recipes to compare with, each once.
+    """The recipes (names or files; None for the usual ones) to compare a method with, each once.
 
-    `names`: names or files; None for the usual ones.
-    `method`: decides, with the number of rows, whether a kernel machine is added that nobody asked for.
-    Raises RecipeError: there is no such recipe.
-    Raises UsageError: a recipe that does not answer the cohort's question.
+    UsageError: one does not answer the cohort's question.
     """
     asked = USUAL[task.kind] if names is None else names
     if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
@@ -293,9 +288,8 @@ def baselines(
 ) -> tuple[list[Beside] | None, dict[str, Validation]]:
     """Hold every row out by every other method on the method's own folds: what there is, and the scores.
 
-    The method itself is left out, and a member of a blend is not fitted again to stand beside it. What the
-    caller fixed of the method's approximation holds for the others too. One that cannot be trained on this
-    cohort has the reason; None where there is nothing to compare.
+    A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
+    others too; one that cannot be trained on this cohort has the reason.
     """
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
@@ -305,9 +299,8 @@ def baselines(
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
         try:
             held_out = members.get(other.name) or held_out_by(
-                study, other, params=shared,
-                resources=step, like=method.encoded,
-            )  # fmt: skip
+                replace(study, params=shared), other, resources=step, like=method.encoded
+            )
         except (RecipeError, UsageError) as error:
             found.append(facts.replace(reason=str(error)))
             continue
@@ -324,11 +317,9 @@ FEWEST_CASES = 5
 
 
 def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows of the first 70 % and of what came after, whole days and whole groups on one side.
+    """Rows of the first 70 %, of what came after, and its first day (YYYY-MM-DD); whole days and groups.
 
     A group that reaches over the cut belongs to the past; so does a row without a date.
-
-    `cut`: first day of what came after, YYYY-MM-DD.
     """
     days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
     known = days.notna().to_numpy()
@@ -340,11 +331,10 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]) -> Later | Forward:
-    """Hold rows out of the past alone, and score what came after: what a rule is then judged on.
-
-    `hold_out`: the whole training but for the threshold, on the rows it is given.
-    """
+def past_and_later(
+    study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
+) -> tuple[Forward, HeldOutScores | None]:
+    """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
         past, later, cut = split_by_time(cohort, groups)
@@ -353,7 +343,7 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
         if fewest < FEWEST_CASES:
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
-            return facts.replace(classes={}, reason=reason)
+            return facts.replace(classes={}, reason=reason), None
         # The whole table's labels were judged already; of the past alone some may be rare.
         cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
         others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
@@ -367,7 +357,7 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
         earlier = replace(earlier, task=own)
         target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
-        return Forward(reason=f"training on the past alone failed: {error}")
+        return Forward(reason=f"training on the past alone failed: {error}"), None
     # Those of the past have the scores of the machines that held them out.
     decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
     place = past[earlier.sample.rows]
@@ -380,7 +370,8 @@ def past_and_later(study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldO
     validation = Validation.of_decisions(
         repeats, own, target, groups, held_out.class_chances, fold=fold, alike=alike(x)
     )  # fmt: skip
-    return Later(facts, own, validation, decisions[:, own.watched_columns])
+    trained = decisions[:, own.watched_columns]
+    return facts, HeldOutScores(held_out.recipe.name, own, validation, trained)
 
 
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
@@ -396,13 +387,8 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
 def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
     """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
 
-    Gives the threshold as a rule, and the maps' scores in the place of decisions.
-
-    Every voxel of a patient is scored, also those that are not among the rows trained on, by the machine of
-    the fold that the patient was held out in.
-
-    Raises UsageError: several classes are told apart, there are fewer patients than folds, or too few
-    lesions.
+    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
+    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
     """
     cohort, sample = study.cohort, study.sample
     if study.task.kind != "binary":

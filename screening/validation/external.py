@@ -17,7 +17,7 @@ from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
 from screening.documents.validation import LesionFacts, OperatingPointFacts
-from screening.errors import CohortError, UsageError
+from screening.errors import UsageError
 from screening.lesions.froc import Patient, lesions_elsewhere
 from screening.page.page import render_validation
 from screening.page.rules import of_validation
@@ -29,11 +29,9 @@ from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
-from screening.validation.task import Task, known_labels
+from screening.validation.judge import Fixed, HeldOutScores, chosen, in_use, judge
+from screening.validation.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
 from screening.validation.validation import Validation
-
-NAMED_ROWS = 5
 
 
 def validate(
@@ -98,29 +96,23 @@ def validate(
     rows = joined(batches)
     refuse_trained_on(model, rows, source)
     task, target, cases = _truth(model, rows, column, positive)
-    scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     if prevalence is not None and len(task.watched) > 1:
         raise UsageError("--prevalence: several classes are watched, and it would be of one of them")
-    held = replace(_scores(model, task, rows, target, scored), prevalence=prevalence)
+    scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
+    held = _scores(model, task, rows, target, scored, prevalence)
     lesions = None if model.lesions is None else _lesions(model, held, rows)
     promised = [point for point in facts.operating_points if point.label in task.watched]
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
-    classes = {
-        promise.label: _class_elsewhere(
-            facts, promise, judgement.figures.summary[promise.label], held, point, lesions
-        )
-        for promise, point in zip(promised, judgement.points, strict=True)
-    }
     points = [
-        OperatingPointFacts(
-            label=promise.label,
-            chosen_by=promise.chosen_by,
-            reason=promise.reason,
-            lesions=lesions and lesions[0],
-            **vars(point),
-        )
+        in_use(promise.label, point, promise.chosen_by, promise.reason, lesions and lesions[0])
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
+    classes = {
+        point.label: _class_elsewhere(
+            facts, promise, point, judgement.figures.summary[point.label], held, lesions and lesions[1]
+        )
+        for promise, point in zip(promised, points, strict=True)
+    }
     found = ExternalValidation(
         model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
         source=SourceFacts.from_dict(source.to_dict()),
@@ -196,11 +188,7 @@ def _truth(
     """The question with the watched classes that occur, the rows' classes, and which labels are cases."""
     task = Task.of(model.facts.task)
     label = labels_of(rows)
-    if untold := int((label == "").sum()):
-        raise CohortError(
-            f"column '{column}': {untold} of {rows.n_rows} rows have no label; fill the label column, or "
-            "leave these rows out"
-        )
+    refuse_unlabelled(label, column)
     if positive is not None and task.kind != "binary":
         raise UsageError("--positive: the model tells several classes apart; label them as in training")
     if positive is not None:
@@ -220,7 +208,12 @@ def _truth(
 
 
 def _scores(
-    model: Model, task: Task, rows: Cohort, target: np.ndarray, decisions: np.ndarray
+    model: Model,
+    task: Task,
+    rows: Cohort,
+    target: np.ndarray,
+    decisions: np.ndarray,
+    prevalence: float | None,
 ) -> HeldOutScores:
     """What the model is judged by here: its own thresholds and chances, tried on these rows."""
     facts = model.facts
@@ -236,27 +229,20 @@ def _scores(
         trained=None,
         subgroups=rows.subgroups,
         shares=dict(zip(task.watched, shares, strict=True)),
-        fixed=Fixed(
-            thresholds=np.array([thresholds[name] for name in task.watched]),
-            calibration=facts.validation.calibration,
-        ),
+        prevalence=prevalence,
+        fixed=Fixed(np.array([thresholds[name] for name in task.watched]), facts.validation.calibration),
     )
 
 
 def _class_elsewhere(
-    facts: ModelDocument,
-    promise: OperatingPointFacts,
-    ranking: Ranking,
-    held: HeldOutScores,
-    point: OperatingPoint,
-    lesions: tuple[LesionFacts, float | None] | None,
-) -> ClassElsewhere:
+    facts: ModelDocument, promise: OperatingPointFacts, point: OperatingPointFacts, ranking: Ranking,
+    held: HeldOutScores, by_lesions: float | None,
+) -> ClassElsewhere:  # fmt: skip
     """Promise and finding of one watched class, and the point that its rule chooses from these scores."""
     past = facts.validation.summary[promise.label]
-    at_share = rates(promise.sensitivity, promise.specificity, point.prevalence)
     local, reason = None, None
     try:
-        local = _local(held, promise, facts.training.seed, lesions and lesions[1])
+        local = _local(held, promise, facts.training.seed, by_lesions)
     except UsageError as error:
         reason = str(error)
     pairs = {
@@ -264,8 +250,8 @@ def _class_elsewhere(
         "specificity": (point.specificity, promise.specificity),
         "auroc": (ranking.auroc, past.auroc),
     }
-    if lesions is not None and promise.lesions is not None:
-        pairs["lesions"] = (lesions[0].sensitivity, promise.lesions.sensitivity)
+    if point.lesions is not None and promise.lesions is not None:
+        pairs["lesions"] = (point.lesions.sensitivity, promise.lesions.sensitivity)
     return ClassElsewhere(
         promise=Promise(
             rule=promise.rule,
@@ -273,7 +259,7 @@ def _class_elsewhere(
             prevalence=point.prevalence,
             lesions=promise.lesions,
             auroc=past.auroc,
-            **at_share,
+            **rates(promise.sensitivity, promise.specificity, point.prevalence),
         ),
         differences={name: independent_difference(*pair) for name, pair in pairs.items()},
         local=local,
@@ -288,9 +274,8 @@ def _local(
     rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
         if by_lesions is None:
-            raise UsageError(
-                f"too few lesions to promise that {promise.lesions.asked:g} of new ones are found"
-            )
+            asked = promise.lesions.asked
+            raise UsageError(f"too few lesions to promise that {asked:g} of new ones are found")
         rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
     elif rule.name == "threshold":
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")

@@ -7,7 +7,7 @@ the same folds, each with its own search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -135,15 +135,15 @@ def hold_out(
     encoded = whole if bundles is None else whole.of_rows(bundles.of(whole.x))
     most = kernel_cache.side_by_side(rows_held(candidates, n_rows), resources.memory)
     jobs, progress = min(effective_n_jobs(resources.jobs), most), resources.progress
-    few = None
+    part, fold = encoded, study.fold[0]
     if n_rows > MANY_ROWS and len(candidates) > 1:
         few = sub_sample(encoded.target, study.groups, MANY_ROWS, RARE_SHARE, study.seed)
+        part, fold = encoded.part(few), fold[few]
     # A fit is as much work as it has rows.
-    searched = len(candidates) * (n_rows if few is None else len(few))
-    total = study.folds * (searched + n_rows * (len(study.fold) - (few is None)))
+    total = study.folds * (len(candidates) * len(part.x) + n_rows * (len(study.fold) - (part is encoded)))
     finished = 0
 
-    def run(fold: np.ndarray, settings: Sequence[Parameters], rows: EncodedRows = encoded) -> list[FoldFit]:
+    def run(rows: EncodedRows, fold: np.ndarray, settings: Sequence[Parameters]) -> list[FoldFit]:
         nonlocal finished
         fits = []
         for fit in fit_folds(rows, fold, settings, jobs, resources.cluster, resources.kept):
@@ -152,26 +152,19 @@ def hold_out(
             progress(finished, total)
         return fits
 
-    def chosen_by(fits: Sequence[FoldFit], target: np.ndarray, fold: np.ndarray) -> SearchFacts:
-        matrix = np.stack([_of_setting(fits, at)[1] for at in range(len(candidates))])
-        return choose_setting(recipe.search.criterion, recipe.name, candidates, matrix, target, fold)
-
-    if few is None:
-        first = run(study.fold[0], candidates)
-        search = chosen_by(first, encoded.target, study.fold[0])
-    else:
-        part, fold = encoded.part(few), study.fold[0][few]
-        search = chosen_by(run(fold, candidates, part), part.target, fold)
-        candidates = [dict(search.chosen)]
-        first = run(study.fold[0], candidates)
-    at = candidates.index(dict(search.chosen))
-    machines, decided = _of_setting(first, at)
+    first = run(part, fold, candidates)
+    matrix = np.stack([_of_setting(first, at)[1] for at in range(len(candidates))])
+    search = choose_setting(recipe.search.criterion, recipe.name, candidates, matrix, part.target, fold)
+    chosen = dict(search.chosen)
+    if part is not encoded:
+        candidates, first = [chosen], run(encoded, study.fold[0], [chosen])
+    machines, decided = _of_setting(first, candidates.index(chosen))
     decisions = [decided if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
     repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat:
         progress(finished, finished)
     for fold in study.fold[1:] if repeat else ():
-        again, decided = _of_setting(run(fold, [candidates[at]]), 0)
+        again, decided = _of_setting(run(encoded, fold, [chosen]), 0)
         decisions.append(decided)
         machines += again
     dealt = study.fold[: len(decisions)]
@@ -227,17 +220,15 @@ def held_out_by(
     study: Study,
     recipe: Recipe,
     *,
-    params: Mapping[str, object] | None = None,
     resources: Resources = ALONE,
     like: EncodedRows | None = None,
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 
-    `params` are fixed by the caller, the study's if None; of a blend only what every kernel machine takes
-    (landmarks). As many settings compete as the study says, of every member of a blend. RecipeError or
-    UsageError where the recipe, or every member of a blend, cannot be fitted on this cohort.
+    Of a blend a study can fix only what every kernel machine takes (landmarks); as many settings of every
+    member compete. RecipeError or UsageError where the recipe, or every member, cannot be fitted here.
     """
-    params = study.params if params is None else params
+    params = study.params
     if recipe.machine != "blend":
         candidates = candidates_of(recipe, dict(params), study.search, study.seed)
         return hold_out(study, recipe, candidates, resources, like)
@@ -245,7 +236,6 @@ def held_out_by(
         if name not in ALWAYS:
             build(recipe, **{name: params[name]})
     n_positive = int((study.target == 1).sum())
-    parts: list[HeldOut] = []
     notes = []
     members = members_for(recipe, study.task.kind, n_positive)
     encode_all = any(each.machine != "one_class" for each in members)
@@ -270,11 +260,9 @@ def held_out_by(
         except (RecipeError, UsageError) as error:
             return f"member {member.name} left out: {error}"
 
-    for part in _side_by_side(hold_member_out, len(tried), resources.cluster):
-        if isinstance(part, HeldOut):
-            parts.append(part)
-        else:
-            notes.append(part)
+    ended = [*_side_by_side(hold_member_out, len(tried), resources.cluster)]
+    parts = [part for part in ended if isinstance(part, HeldOut)]
+    notes += [why for why in ended if isinstance(why, str)]
     if not parts:
         raise RecipeError(f"recipe {recipe.name}: no member can be used; " + "; ".join(notes))
     return blended(recipe, encoded, parts, tuple(notes))
@@ -304,27 +292,24 @@ def blended(
         kept, dropped = ([part for part, why in named if bool(why) == gone] for gone in (False, True))
         rest = blended(recipe, encoded, kept, (*notes, *left))
         return replace(rest, dropped=(*rest.dropped, *dropped))
-    widest = max(parts, key=lambda part: part.search.n_candidates)
+    # Settings compete within a member only: the member that tried most says what choosing is worth.
+    n = max(part.search.n_candidates for part in parts)
     return HeldOut(
         decisions=pooling.pooled(decisions),
         fold=parts[0].fold[:repeats],
         ensemble=BlendedEnsemble([part.first_repeats(repeats) for part in parts], pooling),
         recipe=recipe,
         encoded=encoded,
-        # Settings compete within a member only: the member that tried most says what choosing is worth.
         search=SearchFacts(
             criterion=recipe.search.criterion,
-            n_candidates=widest.search.n_candidates,
+            n_candidates=n,
             chosen={},
-            candidates=[{}] * widest.search.n_candidates,
+            candidates=[{}] * n,
             scores=[None],
             dropped=[None],
         ),
         sv_share=None,
-        seconds=(
-            float(np.sum([part.seconds[0] for part in parts])),
-            float(np.sum([part.seconds[1] for part in parts])),
-        ),
+        seconds=tuple(np.sum([part.seconds for part in parts], axis=0).tolist()),
         parts=tuple(replace(part, encoded=encoded) for part in parts),
         notes=notes,
     )

@@ -16,7 +16,16 @@ import numpy as np
 from screening.documents.base import Document, Estimate
 from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
+from screening.documents.validation import (
+    Beside,
+    BesideFacts,
+    Calibration,
+    Figures,
+    Forward,
+    LaterClass,
+    LesionFacts,
+    OperatingPointFacts,
+)
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
@@ -31,17 +40,7 @@ from screening.validation.search import FARTHEST_APART, ROUNDING, apart
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation, differences, measured
 
-
-@dataclass(frozen=True)
-class Later:
-    """A training on the past alone: the past held out, and what came after, scored by its machines."""
-
-    facts: Forward  # the cut and the numbers of rows; figures of no class yet
-    task: Task  # may watch fewer classes
-    validation: Validation  # of all rows; those that came after are of fold `AFTER`
-    trained: np.ndarray  # (n_rows, n_watched), by the machines of the past
-
-
+# The fold of rows that no machine of the past was trained on.
 AFTER = -1
 
 
@@ -74,8 +73,10 @@ class HeldOutScores:
     pooling: Pooling | None = None  # how they are blended
     # What it is compared with, without figures; None where no comparison was asked for.
     beside: Sequence[Beside] | None = None
-    # a Forward says why there is none; None where the table has no dates
-    later: Later | Forward | None = None
+    # the cut in time, without figures, or why there is none; None where the table has no dates
+    forward: Forward | None = None
+    # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
+    later: HeldOutScores | None = None
     fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
 
 
@@ -162,6 +163,14 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
+def in_use(
+    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None,
+    lesions: LesionFacts | None = None,
+) -> OperatingPointFacts:  # fmt: skip
+    """A watched class's operating point, and who chose it."""
+    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, lesions=lesions, **vars(point))
+
+
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
     """The threshold of a watched class, by its number, that a rule chooses.
 
@@ -237,24 +246,21 @@ def _members(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[Blen
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
     """The past judged by the rule, and what its thresholds and chances did to what came after."""
-    later = held.later
-    if not isinstance(later, Later):
-        return later
+    later, facts = held.later, held.forward
+    if later is None or facts is None:
+        return facts
     own = dict(zip(held.task.watched, rules, strict=True))
     rules = [own[name] for name in later.task.watched]
     before, after = (np.flatnonzero((later.validation.fold == AFTER) == side) for side in (False, True))
-    past = HeldOutScores(
-        recipe=held.recipe,
-        task=later.task,
-        validation=later.validation.take(before),
-        trained=later.trained[before],
-        shares=held.shares,
-        one_class=held.one_class,
-    )
+    assert later.trained is not None
+    past = replace(
+        later, validation=later.validation.take(before), trained=later.trained[before],
+        shares=held.shares, one_class=held.one_class,
+    )  # fmt: skip
     try:
         earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
-        return later.facts.replace(reason=f"training on the past alone failed: {error}")
+        return facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
     came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
     found = judge(came, rules, seed)
@@ -264,7 +270,7 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         )
         for name, point in zip(later.task.watched, found.points, strict=True)
     }
-    return later.facts.replace(classes=classes)
+    return facts.replace(classes=classes)
 
 
 def _comparison(
@@ -279,7 +285,7 @@ def _comparison(
     for facts in held.beside:
         if facts.reason is None:
             scores = held.methods[facts.recipe]
-            other = Outcome(scores, scores.operating_points(shared, seed))
+            other = Outcome(scores, [scores.operating_point(m, rule, seed) for m, rule in enumerate(shared)])
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_figures(other),
@@ -313,10 +319,7 @@ REMEDY = (
 
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
-    """Refuse a sensitivity that no method could promise from so few cases of a class.
-
-    The UsageError names the class, its cases and how many the rule needs.
-    """
+    """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
     if rule.name == "min_sensitivity" and n_cases < _needed(rule):
         raise UsageError(_too_few(name, n_cases, rule))
 

@@ -47,15 +47,13 @@ def kernel_of(candidate: Parameters) -> list[str]:
 
 def rows_held(candidates: Sequence[Parameters], n_rows: int) -> int:
     """Rows of the largest square of kernel values that fitting any of them to so many rows makes."""
-    return max((_rows_of(each, n_rows) for each in candidates), default=n_rows)
-
-
-def _rows_of(candidate: Parameters, n_rows: int) -> int:
-    few = min(n_rows, int(candidate.get("n_landmarks", LANDMARKS)))
-    approximation = candidate.get("approximation", "none")
-    if approximation == "nystroem":  # all rows beside the landmarks
-        return math.isqrt(few * n_rows)
-    return few if approximation == "landmarks" else n_rows
+    most = [n_rows]
+    for candidate in candidates:
+        few = min(n_rows, int(candidate.get("n_landmarks", LANDMARKS)))
+        # By Nystroem all rows stand beside the landmarks.
+        held = {"nystroem": math.isqrt(few * n_rows), "landmarks": few}
+        most.append(held.get(str(candidate.get("approximation")), n_rows))
+    return max(most[1:] or most)
 
 
 def criterion(name: str, decisions: np.ndarray, target: np.ndarray) -> float:
@@ -178,9 +176,8 @@ def scales_apart(negatives: np.ndarray, fold: np.ndarray) -> float:
 
     From 5 to 95 % of them: far from every bump half of the rows and more may score all but alike.
     """
-    spreads = []
-    for k in np.unique(fold):
-        own = negatives[fold == k]
-        low, high = np.quantile(own, [0.05, 0.95])
-        spreads.append(float(high - low) if len(own) >= FEWEST_OF_FOLD else 0.0)
-    return max(spreads) / min(spreads) if min(spreads, default=0.0) > 0 else 1.0
+    held = [negatives[fold == k] for k in np.unique(fold)]
+    spreads = [float(np.ptp(np.quantile(own, [0.05, 0.95]))) for own in held if len(own) >= FEWEST_OF_FOLD]
+    if len(spreads) < len(held) or min(spreads, default=0.0) <= 0:
+        return 1.0
+    return max(spreads) / min(spreads)

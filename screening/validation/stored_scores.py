@@ -7,18 +7,16 @@ Beside `id, group, unit, alike, held, fold, label, score` there are the scores o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from screening.documents.model import ModelDocument
-from screening.documents.validation import Forward
 from screening.errors import ModelError
 from screening.sources.columns import Columns
 from screening.statistics.operating_point import overall
 from screening.storage.model import Model
-from screening.validation.judge import HeldOutScores, Later
+from screening.validation.judge import HeldOutScores
 from screening.validation.task import Task
 from screening.validation.validation import Validation
 
@@ -30,131 +28,115 @@ def columns_of(held: HeldOutScores, thresholds: np.ndarray) -> Arrays:
 
     `thresholds` (n_watched,) are in use: of several watched classes `score` is the largest excess over them.
     """
-    task, validation = held.task, held.validation
-    names = task.score_columns
-    found: Arrays = {"fold": validation.fold, "score": overall(validation.scores, thresholds)}
-    found |= _kept("", validation, names)
-    if held.trained is not None:
-        found |= _named("trained:", names, held.trained)
+    whole = overall(held.validation.scores, thresholds)
+    columns = {"fold": held.validation.fold, "score": whole} | _columns("", held)
     for recipe, scores in held.methods.items():
-        found |= _kept(f"method:{recipe}:", scores, names)
-    if isinstance(later := held.later, Later):
-        names = later.task.score_columns
-        found |= {"past:fold": later.validation.fold} | _kept("past:", later.validation, names)
-        found |= _named("past:trained:", names, later.trained)
-        if later.validation.groups is not None:
-            found["past:unit"] = later.validation.groups
+        columns |= _of_method(f"method:{recipe}:", scores, held.task.score_columns)
+    if held.later is not None:
+        columns |= _columns(PAST, held.later)
+        if held.later.validation.groups is not None:
+            columns[f"{PAST}unit"] = held.later.validation.groups
     if held.subgroups is not None:
-        found |= {f"subgroup:{name}": values for name, values in held.subgroups.items()}
-    return found
+        columns |= {f"{SUBGROUP}{name}": values for name, values in held.subgroups.items()}
+    return columns
 
 
 def held_out_scores(model: Model) -> HeldOutScores:
     """The held-out scores that a stored model was judged by; ModelError where it holds none."""
     table, facts = model.held_out, model.facts
     task, grouped = Task.of(facts.task), facts.validation.grouped
-    names = task.score_columns
-    if not table.n_rows or not set(names) <= set(table):
+    if not table.n_rows or not set(task.score_columns) <= set(table):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
-    target = task.target(table["label"])
-    whole = Validation(
-        scores=np.empty(0),
-        repeats=np.empty(0),
-        fold=table["fold"],
-        watched=target[:, None] == np.asarray(task.watched_codes),
-        own=np.zeros((table.n_rows, len(names)), dtype=bool),
-        predicted=None,
-        groups=table["unit" if "unit" in table else "group"] if grouped else None,
-        n_settings=facts.validation.search.n_candidates,
-        target=target if task.kind == "multi" else None,
-    )
-    subgroups = {
-        name.removeprefix("subgroup:"): values
-        for name, values in table.items()
-        if name.startswith("subgroup:")
-    }
+    groups = table["unit" if "unit" in table else "group"] if grouped else None
+    whole = _validation("", table, task, table["fold"], groups, facts.validation.search.n_candidates)
     predictive = facts.validation.predictive[task.watched[0]]
     beside = facts.validation.comparison.beside if facts.validation.comparison else None
     settings = {member.recipe: 1 for member in facts.blend}
     settings |= {each.recipe: each.n_candidates or 1 for each in beside or () if each.reason is None}
+    subgroups = {
+        name.removeprefix(SUBGROUP): values for name, values in table.items() if name.startswith(SUBGROUP)
+    }
+    past = tuple(name for name, column in _named(task) if f"{PAST}{column}" in table)
+    own = replace(task, watched=past)
     return HeldOutScores(
         recipe=facts.recipe.name,
         task=task,
-        validation=_read("", table, names, whole),
-        trained=_stacked("trained:", table, names),
+        validation=whole,
+        trained=_stacked(TRAINED, table, task),
         one_class=facts.validation.encoded_by == "negatives",
         subgroups=Columns(subgroups, table.n_rows) if subgroups else None,
         shares=facts.validation.prevalence,
         prevalence=predictive.rows[1].prevalence if predictive.source == "given" else None,
         methods={
-            name: replace(_read(f"method:{name}:", table, names, whole), n_settings=n_settings)
+            name: _validation(f"method:{name}:", table, task, whole.fold, groups, n_settings)
             for name, n_settings in settings.items()
         },
         members={member.recipe: member.title for member in facts.blend},
         pooling=getattr(model.ensemble, "pooling", None),
         beside=beside,
-        later=_later(facts, table, task, whole),
-    )
+        forward=facts.validation.forward and facts.validation.forward.replace(classes=None),
+        later=None if not past else HeldOutScores(
+            recipe=facts.recipe.name,
+            task=own,
+            validation=_validation(PAST, table, own, table[f"{PAST}fold"], table.get(f"{PAST}unit"), 1),
+            trained=_stacked(f"{PAST}{TRAINED}", table, own),
+        ),
+    )  # fmt: skip
 
 
-def _kept(prefix: str, validation: Validation, names: list[str]) -> Arrays:
-    """A method's scores of every dealing of the folds, and what else is not told by the rows."""
-    several = len(validation.repeats) > 1
-    found: Arrays = {}
-    if several or prefix or len(names) > 1:
-        found = _named(prefix, names, validation.scores)
-    for repeat, scores in enumerate(validation.repeats if several else ()):
-        found |= _named(prefix, [f"{name}@{repeat}" for name in names], scores)
-    if validation.predicted is not None:
-        found[f"{prefix}predicted"] = validation.predicted
-    if validation.alike is not None:
-        found[f"{prefix}alike"] = validation.alike
-    return found
+PAST, TRAINED, SUBGROUP = "past:", "trained:", "subgroup:"
 
 
-def _read(prefix: str, table: Mapping[str, np.ndarray], names: list[str], whole: Validation) -> Validation:
-    """A method's held-out scores, on the rows that `whole` describes."""
-    n_repeats = sum(name.startswith(f"{prefix}{names[0]}@") for name in table)
-    repeats = [_stacked(prefix, table, [f"{name}@{repeat}" for name in names]) for repeat in range(n_repeats)]
-    scores = _stacked(prefix, table, names)
-    return replace(
-        whole,
+def _named(task: Task) -> list[tuple[str, str]]:
+    """The watched classes, each with the name of its score."""
+    return [*zip(task.watched, task.score_columns, strict=True)]
+
+
+def _columns(prefix: str, held: HeldOutScores) -> Arrays:
+    """What machines say of rows that they have not seen, and of those that they have."""
+    names = held.task.score_columns
+    columns = {f"{prefix}fold": held.validation.fold} | _of_method(prefix, held.validation, names)
+    return columns if held.trained is None else columns | _split(f"{prefix}{TRAINED}", names, held.trained)
+
+
+def _of_method(prefix: str, validation: Validation, names: Sequence[str]) -> Arrays:
+    """A method's scores, also of every dealing of the folds where there are several."""
+    columns = _split(prefix, names, validation.scores)
+    for repeat, scores in enumerate(validation.repeats if len(validation.repeats) > 1 else ()):
+        columns |= _split(prefix, [f"{name}@{repeat}" for name in names], scores)
+    for name in ("predicted", "alike"):
+        if (values := getattr(validation, name)) is not None:
+            columns[f"{prefix}{name}"] = values
+    return columns
+
+
+def _split(prefix: str, names: Sequence[str], scores: np.ndarray) -> Arrays:
+    return {f"{prefix}{name}": np.ascontiguousarray(scores[:, m]) for m, name in enumerate(names)}
+
+
+def _validation(
+    prefix: str, table: Columns, task: Task, fold: np.ndarray, groups: np.ndarray | None, n_settings: int
+) -> Validation:
+    """Inverse of `_of_method`."""
+    target, scores = task.target(table["label"]), _stacked(prefix, table, task)
+    n_repeats = sum(name.startswith(f"{prefix}{task.score_columns[0]}@") for name in table)
+    repeats = [_stacked(prefix, table, task, f"@{repeat}") for repeat in range(n_repeats)]
+    return Validation(
         scores=scores,
         repeats=np.stack(repeats or [scores]),
+        fold=fold,
+        watched=task.is_watched(table["label"]),
         predicted=table.get(f"{prefix}predicted"),
+        groups=groups,
+        n_settings=n_settings,
+        target=target if task.kind == "multi" else None,
         alike=table.get(f"{prefix}alike"),
     )
 
 
-def _named(prefix: str, names: list[str], scores: np.ndarray) -> Arrays:
-    return {f"{prefix}{name}": np.ascontiguousarray(scores[:, m]) for m, name in enumerate(names)}
-
-
-def _stacked(prefix: str, table: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
+def _stacked(prefix: str, table: Mapping[str, np.ndarray], task: Task, suffix: str = "") -> np.ndarray:
+    """Columns of the watched classes side by side, (n_rows, n_watched)."""
     try:
-        return np.column_stack([table[f"{prefix}{name}"] for name in names])
+        return np.column_stack([table[f"{prefix}{name}{suffix}"] for name in task.score_columns])
     except KeyError as missing:
         raise ModelError(f"validation.parquet lacks the column {missing}; train the model again") from None
-
-
-def _later(facts: ModelDocument, table: Columns, task: Task, whole: Validation) -> Later | Forward | None:
-    forward = facts.validation.forward
-    if forward is None or "past:fold" not in table:
-        return forward
-    there = [f"past:{name}" in table for name in task.score_columns]
-    watched = tuple(name for name, known in zip(task.watched, there, strict=True) if known)
-    own = replace(task, watched=watched)
-    described = replace(
-        whole,
-        fold=table["past:fold"],
-        watched=whole.watched[:, there],
-        own=whole.own[:, there],
-        groups=table.get("past:unit"),
-        n_settings=1,
-    )
-    return Later(
-        facts=forward.replace(classes={}, reason=None),
-        task=own,
-        validation=_read("past:", table, own.score_columns, described),
-        trained=_stacked("past:trained:", table, own.score_columns),
-    )

@@ -113,22 +113,26 @@ def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy:
     return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]
 
 
+def refuse_unlabelled(label: np.ndarray, column: str) -> None:
+    """CohortError where a row has no label: it would count as one without the condition."""
+    if untold := int((label == "").sum()):
+        raise CohortError(
+            f"column '{column}': {untold} of {len(label)} rows have no label; "
+            "fill the label column, or leave these rows out"
+        )
+
+
 def ask(cohort: Cohort, several: bool) -> Task:
     """Turn a cohort's label column, and what its contract says of it, into a Task.
 
     Where `several` classes are told apart rather than one from the rest, the contract's positive values name
     the classes to watch; without them the rare classes are watched. UsageError where there is no label
     column, one class only, a positive value that does not occur, or another number of positive classes than
-    one for a recipe that tells one from the rest; CohortError where a row has no label: it would count as one
-    without the condition.
+    one for a recipe that tells one from the rest; CohortError where a row has no label.
     """
     classes, column = cohort.classes, cohort.contract.label or "label"
-    untold = 0 if cohort.label is None else int((cohort.label == "").sum())
-    if untold:
-        raise CohortError(
-            f"column '{column}': {untold} of {cohort.n_rows} rows have no label; "
-            "fill the label column, or leave these rows out"
-        )
+    if cohort.label is not None:
+        refuse_unlabelled(cohort.label, column)
     if len(classes) < 2:
         raise UsageError(f"column {column}: there must be rows of at least two classes")
     positives = cohort.positives() if cohort.contract.positive or len(classes) == 2 or not several else {}
@@ -148,7 +152,11 @@ def ask(cohort: Cohort, several: bool) -> Task:
         return Task("binary", column, named, ("negative", *named), named, joined, notes)
     watched = named
     if not named:
-        watched = _rare(classes, np.array([np.count_nonzero(cohort.label == name) for name in classes]))
+        # Those holding less than half of an even share, or the rarest one.
+        counts = {name: np.count_nonzero(cohort.label == name) for name in classes}
+        by_size = sorted(classes, key=lambda name: counts[name])
+        even = cohort.n_rows / len(classes)
+        watched = tuple(name for name in by_size if counts[name] < even / 2) or (by_size[0],)
         guessed = (f"{', '.join(watched)} (say otherwise with --positive)",)
     notes = tuple(f"watched classes taken to be the rare ones: {text}" for text in guessed)
     return Task("multi", column, named, tuple(sorted([*named, *rest])), watched, joined, notes)
@@ -171,11 +179,3 @@ def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: 
     left = ", ".join(f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept)
     note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
     return replace(task, watched=kept, notes=(*task.notes, note))
-
-
-def _rare(classes: list[str], counts: np.ndarray) -> tuple[str, ...]:
-    """Classes holding less than half of an even share; the rarest one if none does."""
-    rare = np.flatnonzero(counts / counts.sum() < 0.5 / len(classes))
-    chosen = rare if len(rare) else np.array([int(np.argmin(counts))])
-    chosen = chosen[np.argsort(counts[chosen], kind="stable")]
-    return tuple(classes[i] for i in chosen)

@@ -26,7 +26,6 @@ from screening.statistics.paired import (
     weighted_recalls,
 )
 from screening.statistics.performance import area
-from screening.statistics.tally import fewest_units
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
 from screening.validation.task import Task
@@ -40,12 +39,13 @@ class Validation:
     repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
     watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
-    own: np.ndarray  # bool, as watched: flagged by a decision above 0, or the largest
     predicted: np.ndarray | None  # class with the highest chance; None for a binary task
     groups: np.ndarray | None  # what was kept whole
     n_settings: int  # that competed on these rows
     target: np.ndarray | None = None  # number of the class of each row; None for a binary task
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
+    # bool, as watched: flagged by a decision above 0, or the largest; None where it was not kept
+    own: np.ndarray | None = None
 
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> Validation:
@@ -81,18 +81,13 @@ class Validation:
 
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
-        return replace(
-            self,
-            scores=self.scores[rows],
-            repeats=self.repeats[:, rows],
-            fold=self.fold[rows],
-            watched=self.watched[rows],
-            own=self.own[rows],
-            groups=None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object),
-            predicted=None if self.predicted is None else self.predicted[rows],
-            target=None if self.target is None else self.target[rows],
-            alike=None if self.alike is None else self.alike[rows],
-        )
+        own = {
+            name: getattr(self, name)
+            for name in ("scores", "fold", "watched", "own", "predicted", "target", "alike")
+        }
+        taken = {name: values[rows] for name, values in own.items() if values is not None}
+        groups = None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object)
+        return replace(self, repeats=self.repeats[:, rows], groups=groups, **taken)
 
     def of_class(self, m: int) -> dict[str, Any]:
         """What `choose` and `points` take of one watched class, by their names."""
@@ -104,10 +99,6 @@ class Validation:
             "repeats": self.repeats[:, :, m],
             "alike": self.alike,
         }
-
-    def operating_points(self, rules: Sequence[Rule], seed: int) -> list[OperatingPoint]:
-        """Of every watched class the threshold by its rule."""
-        return [self.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
@@ -180,8 +171,9 @@ def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) 
             "specificity": specificity,
             "g_mean": g_mean,
             "min_sensitivity": np.minimum(sensitivity, specificity),
-            "own_g_mean": weighted_rates(held.own[:, m], positive, w)[2],
         }
+        if held.own is not None:
+            rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
         by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
     found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
     if held.target is not None and held.predicted is not None:
@@ -215,11 +207,6 @@ def mean_curve(held: Validation) -> np.ndarray:
     """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
     pairs = zip(held.scores.T, held.watched.T, strict=True)
     return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
-
-
-def independent_units(validation: Validation) -> int:
-    """Groups (rows, where there are none) of the class that has the fewest of them."""
-    return min(fewest_units(positive, validation.groups) for positive in validation.watched.T)
 
 
 def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
