@@ -169,7 +169,7 @@ def one_history(
     assert series.forward is not None
     line: dict[str, object] = dict(zip(KEYS, (stay, review, fall, nights, past, seed), strict=True))
     for name, exact in right.items():
-        seen, stated = getattr(series.forward.seen, name), getattr(point, name)
+        seen, stated = getattr(series.forward.seen, name), getattr(point, name).value
         line |= {name: exact, f"{name}_promised": stated, f"{name}_below": first.get(name, "")}
         line |= {f"{name}_{end}": getattr(seen, end) for end in ("value", "low", "high")}
     yield line

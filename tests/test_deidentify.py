@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.deidentify import deidentified
-from screening.deidentify.cases import WITHHELD
-from screening.deidentify.k_anonymity import LEAST, at_least, crowds, suppress_small
+from screening.deidentify.k_anonymity import LEAST, WITHHELD, at_least, crowds, suppress_small
 from screening.deidentify.key import SiteKey
 from screening.documents.run import RunDocument
 from screening.errors import UsageError

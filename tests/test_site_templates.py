@@ -8,7 +8,7 @@ from report_fixture import nosocomial_model, nosocomial_run
 from screening import compare, read_cohort
 from screening.errors import UsageError
 from screening.page import comparison, page
-from screening.page.site_templates import check_templates, names_given
+from screening.page.drawing import check_templates, names_given
 from screening.storage.model import Model
 from screening.training import train as training
 

@@ -1,16 +1,162 @@
-"""A night's document as a copy may show it, put together of what may be shown."""
+"""A night's document as a copy may show it: its model, of all past patients together, and what was listed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from screening.deidentify.cases import WITHHELD, alike, owner
-from screening.deidentify.k_anonymity import LEAST, at_least, share, smallest, suppress_small
+from screening.deidentify.k_anonymity import (
+    LEAST,
+    WITHHELD,
+    Ranks,
+    alike,
+    at_least,
+    owner,
+    ranks_of,
+    share,
+    smallest,
+    step_of,
+    suppress_small,
+    widened,
+)  # fmt: skip
 from screening.deidentify.key import SiteKey
-from screening.deidentify.model import Json, Ranks, deidentified_model, of_five, only, ranks_of
 from screening.documents.run import Case, RunDocument
 from screening.errors import UsageError
+
+Json = dict[str, Any]
+
+RATES = "sensitivity specificity"
+VALUES = "prevalence ppv npv nne flag_rate"
+SIZES = "n_positive n_negative n_groups"
+AREAS = "auroc average_precision"
+CHOOSERS = ("training", "screen threshold")
+
+
+def only(stored: Mapping[str, Any], names: str, **others: object) -> Json:
+    """These keys of an object and no other, so that nothing new slips through; and what is given."""
+    return {name: stored[name] for name in names.split() if name in stored} | others
+
+
+def deidentified_model(model: Json, key: SiteKey, ranks: Mapping[str, Ranks]) -> Json:
+    """Return what may be shown of a run's model, as JSON like the model itself."""
+    contract = model["contract"]
+    return only(
+        model, "format_version",
+        recipe=only(model["recipe"], "name title paper machine parameters", text=""),
+        contract={
+            "cohort": only(
+                contract.get("cohort", {}), "minutes_per_review capacity prevalence coordinates"
+            ),
+            "features": {
+                name: only(feature, "type unit reference normalise")
+                for name, feature in contract.get("features", {}).items()
+            },
+        },
+        task=only(model["task"], "kind label positive classes watched"),
+        operating_points=[_operating_point(each, ranks[each["class"]]) for each in model["operating_points"]],
+        validation=_validation(model["validation"], ranks),
+        training=_training(model["training"], key),
+        machine=only(model["machine"], "n_support_vectors sv_share kkt_gap", passes=[]),
+        versions={}, attention=[], arrays_sha256="", validation_sha256="", sha256="", id="", digest="",
+    )  # fmt: skip
+
+
+def _of_rule(stored: Json, ranks: Ranks) -> Json:
+    """A threshold as a rank, and the rule that chose it."""
+    threshold = ranks.of_threshold(stored["threshold"])
+    rule = only(stored["rule"], "name value confidence prevalence")
+    given = {"value": threshold} if rule["name"] == "threshold" else {}
+    return {"threshold": threshold, "rule": rule | given}
+
+
+def _point(stored: Json, ranks: Ranks) -> Json:
+    return only(stored, f"{RATES} {VALUES} {SIZES}", misses=None, notes=[], **_of_rule(stored, ranks))
+
+
+def _operating_point(stored: Json, ranks: Ranks) -> Json:
+    chooser = stored["chosen_by"] if stored["chosen_by"] in CHOOSERS else "somebody"
+    return _point(stored, ranks) | {"class": stored["class"], "chosen_by": chooser, "reason": None}
+
+
+def _validation(stored: Json, ranks: Mapping[str, Ranks]) -> Json:
+    def of_class(key: str, shown: Callable[[Any, Ranks], object]) -> Json:
+        """What is shown of each watched class."""
+        return {name: shown(each, ranks[name]) for name, each in stored[key].items() if name in ranks}
+
+    return only(
+        stored, "folds repeats grouped n_rows n_positive n_groups n_machines encoded_by",
+        search=only(
+            stored["search"], "criterion n_candidates chosen", candidates=[], scores=[], dropped=[]
+        ),
+        prevalence={},
+        summary=of_class("summary", lambda each, _: only(each, f"{SIZES} prevalence {AREAS}")),
+        curves=of_class("curves", _curve),
+        points=of_class("points", lambda points, own: [_point(each, own) for each in points]),
+        subgroups=of_class("subgroups", lambda columns, own: [_subgroup(each, own) for each in columns]),
+        predictive=of_class("predictive", _predictive),
+        calibration=of_class("calibration", lambda each, _: _calibration(each)),
+    )  # fmt: skip
+
+
+def _curve(stored: Json, ranks: Ranks) -> Json:
+    thresholds = [each if each is None else ranks.of_threshold(each) for each in stored["threshold"]]
+    return only(stored, f"{RATES} flag_rate ppv npv", threshold=thresholds)
+
+
+def _predictive(stored: Json, ranks: Ranks) -> Json:
+    rows = [only(row, VALUES) for row in stored["rows"]]
+    return only(stored, "source", rows=rows, **_of_rule(stored, ranks))
+
+
+def of_five(rows: list[Json]) -> list[Json]:
+    """The rows of a table that five patients or more stand behind, by their `n`."""
+    kept = suppress_small({i: row["n"] or 0 for i, row in enumerate(rows)})
+    return [row for i, row in enumerate(rows) if kept.get(i)]
+
+
+def _subgroup(stored: Json, ranks: Ranks) -> Json:
+    rows = [only(row, f"{RATES} level n events few flag_rate") for row in of_five(stored["rows"])]
+    return only(stored, "column", edges=None, known=None, rows=rows, **_of_rule(stored, ranks))
+
+
+def _calibration(stored: Json) -> Json:
+    curve, bins = stored.get("decision_curve"), stored.get("reliability", ())
+    return only(
+        stored, "earned log_loss misfit prevalence brier brier_skill slope",
+        reason=None if stored["earned"] else "see the model's own page",
+        reliability=[only(each, "predicted observed n size") for each in bins],
+        decision_curve=curve and only(curve, "threshold model all"),
+    )  # fmt: skip
+
+
+def _training(stored: Json, key: SiteKey) -> Json:
+    window = [day for each in stored["window"] or () if (day := key.shifted(each))]
+    n = stored["n_rows_used"]
+    return only(
+        stored, "n_rows_read n_rows_used max_rows seed",
+        source={"files": [], "delimiter": None, "encoding": None, "rows": stored["n_rows_read"]},
+        n_by_class=suppress_small(stored["n_by_class"]),
+        window=window if len(window) == 2 else None,
+        command=None,
+        notes=[],
+        missing={name: share(each, n) for name, each in stored["missing"].items()},
+        features=[_feature(each) for each in stored["features"]],
+        profile=None,
+        leaks=[],
+    )  # fmt: skip
+
+
+def _feature(stored: Json) -> Json:
+    seen, median = stored["seen"], stored["median"]
+    step = step_of(stored["reference"] or seen)
+    return only(
+        stored, "name type unit reference",
+        seen=widened(seen, step),
+        median=median if median is None or isinstance(median, str) else round(median / step) * step,
+        description=None,
+    )  # fmt: skip
+
 
 NAME = "copy"
 
@@ -82,7 +228,7 @@ def _night(run: Json, key: SiteKey, ranks: Mapping[str, Ranks]) -> Json:
         counts=_counts(run["counts"]),
         refused={reason: n for reason, n in run["refused"].items() if n >= LEAST},
         evaluation=None,
-        data=[_feature(each, scored) for each in run["data"]],
+        data=[_night_feature(each, scored) for each in run["data"]],
         groups=None,
         score_counts={
             name: _reaching(each, ranks[name]) for name, each in run["score_counts"].items() if name in ranks
@@ -129,7 +275,7 @@ def _counts(stored: Json) -> Json:
     )  # fmt: skip
 
 
-def _feature(stored: Json, n_rows: int) -> Json:
+def _night_feature(stored: Json, n_rows: int) -> Json:
     outside = stored.get("outside")
     return only(
         stored, "name type unit normalised alarm",

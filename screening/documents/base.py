@@ -35,18 +35,9 @@ class Document(BaseModel):
 
     @classmethod
     def from_dict(cls, stored: Table, title: str | None = None) -> Self:
-        """A document's JSON as its type.
+        """A document's JSON as its type; `title` is what errors call it, "run.json" and the like.
 
-        Parameters
-        ----------
-        stored : mapping
-        title : str, optional
-            What errors call it; "run.json" and the like where it is not given.
-
-        Raises
-        ------
-        ModelError
-            Naming the keys that are missing, unknown or of a wrong type, never a value.
+        Raises ModelError: naming the keys that are missing, unknown or of a wrong type, never a value.
         """
         try:
             return cls.model_validate(stored)

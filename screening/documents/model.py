@@ -95,8 +95,6 @@ class FileFacts(Document):
 class SourceFacts(Document):
     """What a table was read from."""
 
-    TITLE: ClassVar[str] = "the source"
-
     files: Sequence[FileFacts]
     delimiter: str | None
     encoding: str | None

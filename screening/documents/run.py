@@ -70,8 +70,6 @@ class Case(Document):
 class ExplainedCase(Case):
     """Any row of the table, explained by itself."""
 
-    TITLE: ClassVar[str] = "run.json"
-
     flagged: bool
 
 

@@ -18,7 +18,7 @@ from screening.documents.run import RunModel
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
-from screening.page.site_templates import names_given
+from screening.page.drawing import names_given
 from screening.remedies import REMEDIES  # noqa: F401
 
 

@@ -123,17 +123,13 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
         if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
             words = (
                 f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
-                f"flagged {_percent(point.ppv.low)} or more are cases, of all {_percent(point.prevalence)}."
+                f"flagged {100 * point.ppv.low:.3g}% or more are cases, of all {100 * point.prevalence:.3g}%."
             )
             yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
 
 
 def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
     return f" of {point.label}" if model.multi else ""
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.3g}%"
 
 
 def _listed(names: list[str]) -> str:
