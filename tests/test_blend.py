@@ -256,7 +256,12 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
 
     own = blend("logistic", "histogram_boosting")
     model = train(
-        cohort, own, search=1, repeats=1, beside=["logistic"], progress=lambda *step: steps.append(step)
+        cohort,
+        own,
+        search=1,
+        repeats=1,
+        beside=["logistic", "svm"],
+        progress=lambda *step: steps.append(step),
     )
 
     assert [member["recipe"] for member in model.document["blend"]] == ["histogram_boosting"]

@@ -304,6 +304,8 @@ def baselines(
         except (RecipeError, UsageError) as error:
             found.append(facts.replace(reason=str(error)))
             continue
+        finally:
+            step.progress(1, 1)
         search = held_out.search
         found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
         scores[other.name] = Validation.of(held_out, study)
