@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import screening
-from screening.documents import DOCUMENTS, schema_of
+from screening.documents.schemas import DOCUMENTS, schema_of
 
 FOLDER = Path(__file__).parent / "reference"
 WORDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "null"}

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from screening import read_cohort, save_model, score
 from screening.cli import app
 from screening.comparison.compare import compare
-from screening.documents import DOCUMENTS
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
+from screening.documents.schemas import DOCUMENTS
 from screening.errors import ModelError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history

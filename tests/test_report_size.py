@@ -54,7 +54,11 @@ def test_the_first_hundred_have_reasons_and_all_up_to_the_cap_have_a_line(nights
     page = render_run(run)
 
     assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
-    assert sum("contributions" in case for case in run["cases"]) == run["cases_explained"] == CASES_EXPLAINED
+    assert (
+        sum(case["contributions"] is not None for case in run["cases"])
+        == run["cases_explained"]
+        == CASES_EXPLAINED
+    )
     assert page.count("<details><summary><span class=f><i class=r>") == CASES_EXPLAINED + len(
         run["near_misses"]
     )

@@ -12,7 +12,7 @@ from commands import commands_of, typed
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
-from screening.documents import DOCUMENTS
+from screening.documents.schemas import DOCUMENTS
 from screening.recipes.loading import list_recipes
 
 ROOT = Path(__file__).parents[1]

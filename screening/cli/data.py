@@ -84,7 +84,7 @@ def schema(
     name: Annotated[str, typer.Argument(help="model, run, comparison, validation, history or overview.")],
 ) -> None:
     """Print the JSON Schema of model.json, run.json and their like, or what `history` or `run` print."""
-    from screening.documents import schema_of
+    from screening.documents.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))
 

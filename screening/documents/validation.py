@@ -143,20 +143,28 @@ class Predictive(OfRule):
     rows: Sequence[PredictiveValues]
 
 
+LARGEST = 1e75
+"""What a curve's numbers and the scores on it reach, so that their squares and products stay finite."""
+Moderate = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+
+
 class Platt(Document):
     """The chance of a score: 1 / (1 + exp(-intercept - slope (score - centre))).
 
     `covariance` is the variance of the intercept, the covariance, and the variance of the slope.
     """
 
-    centre: float
-    intercept: float
-    slope: float
-    covariance: tuple[float, float, float]
+    centre: Moderate
+    intercept: Moderate
+    slope: Moderate
+    covariance: tuple[Moderate, Moderate, Moderate]
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:
         """Log odds of the chance of each score, shape (n_rows,)."""
-        return self.intercept + self.slope * (np.asarray(scores, dtype=float) - self.centre)
+        return self.intercept + self.slope * self._apart(scores)
+
+    def _apart(self, scores: np.ndarray) -> np.ndarray:
+        return np.clip(np.asarray(scores, dtype=float) - self.centre, -LARGEST, LARGEST)
 
     def chances(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Chance of each score with the ends of its 95 % interval, each of shape (n_rows,), 0 to 1.
@@ -164,7 +172,7 @@ class Platt(Document):
         The interval is logit +- 1.96 standard errors of the fitted curve at the score: what is not known of
         the curve, not how patients differ.
         """
-        logit, apart = self.log_odds(scores), np.asarray(scores, dtype=float) - self.centre
+        logit, apart = self.log_odds(scores), self._apart(scores)
         variance, both, slope_variance = self.covariance
         error = 1.96 * np.sqrt(np.maximum(variance + 2 * both * apart + slope_variance * apart**2, 0.0))
         return expit(logit), expit(logit - error), expit(logit + error)
