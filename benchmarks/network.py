@@ -208,13 +208,13 @@ class Ward:
             if word == "confirmed" and (since_first or night >= recent):
                 states["known"] += 1
             elif row and word == "not" and since_first:
-                states["reviewed"] += 1
+                states["ruled_out"] += 1
             else:
-                states["ongoing" if row else "new"] += 1
+                states["pending" if row else "new"] += 1
         self.in_force[one.night] = (one.key, {name: yesterday.get(name, 0) + 1 for name in one.flagged})
         resolved = len(yesterday.keys() - set(one.flagged))
-        names = ("new", "ongoing", "reviewed", "known")
-        counted = {name: states[name] for name in names} | {"cases": FLAGGED, "resolved": resolved}
+        names = ("new", "pending", "ruled_out", "known")
+        counted = {name: states[name] for name in names} | {"cases": FLAGGED, "no_longer_flagged": resolved}
         self.counted.append({"night": one.night, "model": one.model[:12]} | counted)
 
     def series(self) -> dict[str, object]:
@@ -225,7 +225,7 @@ class Ward:
             name: word for (night, name, key), word in sorted(self.said.items()) if not name.endswith(SAMPLE)
         }
         drawn = [word for (_, name, key), word in self.said.items() if key in mine and name.endswith(SAMPLE)]
-        waiting = {each["night"]: each["new"] + each["ongoing"] for each in self.counted}
+        waiting = {each["night"]: each["new"] + each["pending"] for each in self.counted}
         return {
             "nights": len(self.in_force),
             "first": min(self.in_force),
@@ -313,7 +313,7 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
     runs = cases = 0
     for ward in wards:
         found = history(ledger, ward.name)
-        names = ("night", "model", "new", "ongoing", "reviewed", "known", "cases", "resolved")
+        names = ("night", "model", "new", "pending", "ruled_out", "known", "cases", "no_longer_flagged")
         told = [{name: run[name] for name in names} for run in found["runs"]]
         # The history is in order of the nights; of a night, in the order of its revisions.
         due_ = [{name: one[name] for name in names} for one in ward.counted]
@@ -366,7 +366,7 @@ def overview(states: list[Pulse], wards: list[Ward], nights: int) -> OverviewDoc
                 scored=came and came["scored"],
                 refused=came and 0,
                 flagged=came and came["flagged"],
-                to_review=came and came["new"] + came["ongoing"],
+                to_review=came and came["new"] + came["pending"],
                 capacity=30,
                 drift_p=None,
                 attention=(),

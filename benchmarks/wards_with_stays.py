@@ -138,7 +138,7 @@ def nights_of(
         brought = NightCases(key, question, date, tuple(flagged), sampled, counted, draw=AUDIT)
         recorded = record_night(ledger, brought)
         has_it = dict(zip(names, ill, strict=True))
-        waiting = [name for name in flagged if recorded.cases[name].state in ("new", "ongoing")]
+        waiting = [name for name in flagged if recorded.cases[name].state in ("new", "pending")]
         top = [] if review == "audit" else waiting[:TOP]
         asked = [] if review == "part" and rng.random() < 0.4 else [*{*top, *recorded.drawn, *sampled}]
         day = number + (int(rng.integers(0, 8)) if review == "late" else 0)

@@ -87,7 +87,7 @@ def test_after_it_the_patient_is_new_like_anybody(ledger):
     erase(ledger, "forget", WHY, Whom(SECRET))
     again = enter(ledger, night(4, [SECRET, "b"]))
 
-    assert states(again) == {SECRET: "new", "b": "reviewed"}
+    assert states(again) == {SECRET: "new", "b": "ruled out"}
     history(ledger, verify=True)
 
 
@@ -124,7 +124,7 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
     assert (found["nights"], found["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
-    assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "ongoing"}
+    assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}
     assert "her note" not in everything(ledger)
     assert erase(ledger, "purge", WHY, Whom(before="2026-01-02")) == NOTHING
 

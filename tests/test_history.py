@@ -86,8 +86,8 @@ def test_every_night_of_thirty_adds_up(story):
 
     assert len(runs) == NIGHTS
     for before, run in pairwise(runs):
-        assert run["flagged"] == run["cases"] == sum(run[state] for state in STATES)
-        assert run["resolved"] <= before["cases"]
+        assert run["flagged"] == run["cases"] == sum(run[state.replace(" ", "_")] for state in STATES)
+        assert run["no_longer_flagged"] <= before["cases"]
         assert run["cases"] + run["unflagged"]["cases"] == run["scored"] == PATIENTS
         assert sum(run["verdicts"].values()) == run["cases"]
 

@@ -35,8 +35,8 @@ def test_who_was_confirmed_last_week_comes_back_as_known_and_not_as_new(ledger):
     back = night(ledger, 8, "abc")
 
     assert states(back) == {"a": "known", "b": "new", "c": "known"}
-    assert back.counts | {"resolved": 0} == {
-        "cases": 3, "new": 1, "ongoing": 0, "reviewed": 0, "known": 2, "resolved": 0,
+    assert back.counts | {"no_longer_flagged": 0} == {
+        "cases": 3, "new": 1, "pending": 0, "ruled_out": 0, "known": 2, "no_longer_flagged": 0,
     }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
     night(ledger, 1, "ab", {"a": "confirmed", "b": "confirmed"})
     night(ledger, 20, "ab", {"b": "not"})
 
-    assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "reviewed"}
+    assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "ruled out"}
 
 
 def said(ledger, word: str, at: str | None, initials: str = "ab", note: str = "") -> dict[str, int]:
@@ -90,7 +90,7 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
 
     assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
     assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"not": 1})
-    assert (shown.state, shown.verdict) == ("ongoing", ("2026-01-01", "disputed"))
+    assert (shown.state, shown.verdict) == ("pending", ("2026-01-01", "disputed"))
     assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
     assert "two reviewers contradict each other" in " ".join(sentence)
 
@@ -119,7 +119,7 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
     night(ledger, 4, "aef", {"f": "not", "a": "known"})
     night(ledger, 5, "bf")
     told = history(ledger, verify=True)
-    names = ("cases", "new", "ongoing", "reviewed", "known", "resolved")
+    names = ("cases", "new", "pending", "ruled_out", "known", "no_longer_flagged")
     series = told["series"][0]
 
     assert [[run[name] for name in names] for run in told["runs"]] == [

@@ -45,8 +45,15 @@ def test_who_was_flagged_the_night_before_is_ongoing_and_who_is_no_longer_is_res
     enter(ledger, night(1, "ab"))
     second = enter(ledger, night(2, "ac"))
 
-    assert states(second) == {"a": "ongoing", "c": "new"}
-    assert second.counts == {"cases": 2, "new": 1, "ongoing": 1, "reviewed": 0, "known": 0, "resolved": 1}
+    assert states(second) == {"a": "pending", "c": "new"}
+    assert second.counts == {
+        "cases": 2,
+        "new": 1,
+        "pending": 1,
+        "ruled_out": 0,
+        "known": 0,
+        "no_longer_flagged": 1,
+    }
     assert second.cases["a"].nights == 2
 
 
@@ -56,7 +63,7 @@ def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
     second = enter(ledger, night(2, "abc"))
     third = enter(ledger, night(3, "abc"))
 
-    assert states(second) == states(third) == {"a": "reviewed", "b": "ongoing", "c": "ongoing"}
+    assert states(second) == states(third) == {"a": "ruled out", "b": "pending", "c": "pending"}
     assert third.cases["a"].verdict == ("2026-01-01", "not")
 
 
@@ -68,13 +75,13 @@ def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_
 
     assert states(third) == {"a": "new"}
     assert third.cases["a"].verdict == ("2026-01-01", "not")
-    assert states(enter(ledger, night(4, "a"))) == {"a": "ongoing"}
+    assert states(enter(ledger, night(4, "a"))) == {"a": "pending"}
 
 
 def test_nights_without_a_run_do_not_break_a_row(ledger):
     enter(ledger, night(1, "a"))
 
-    assert states(enter(ledger, night(9, "a"))) == {"a": "ongoing"}
+    assert states(enter(ledger, night(9, "a"))) == {"a": "pending"}
 
 
 def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
@@ -98,7 +105,7 @@ def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
     assert forced.revision == 2
     assert states(forced) == {"a": "known", "c": "new"}
     runs = history(ledger, verify=True)["runs"]
-    assert [(run["revision"], run["ongoing"], run["known"], run["in_force"]) for run in runs[1:]] == [
+    assert [(run["revision"], run["pending"], run["known"], run["in_force"]) for run in runs[1:]] == [
         (1, 1, 0, False),
         (2, 0, 1, True),
     ]
@@ -109,7 +116,7 @@ def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
     enter(ledger, night(3, "b"))
     late = enter(ledger, night(2, "ab"))
 
-    assert states(late) == {"a": "ongoing", "b": "new"}
+    assert states(late) == {"a": "pending", "b": "new"}
 
 
 def test_the_last_word_is_that_of_the_later_night_whenever_it_was_entered(ledger):
@@ -118,7 +125,7 @@ def test_the_last_word_is_that_of_the_later_night_whenever_it_was_entered(ledger
     enter(ledger, night(1, "a"))
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
 
-    assert states(enter(ledger, night(3, "a"))) == {"a": "reviewed"}
+    assert states(enter(ledger, night(3, "a"))) == {"a": "ruled out"}
 
 
 def test_a_night_is_judged_by_what_was_said_before_it_and_not_of_itself(ledger):
@@ -126,7 +133,7 @@ def test_a_night_is_judged_by_what_was_said_before_it_and_not_of_itself(ledger):
     enter(ledger, night(2, "a"))
     record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "confirmed")])
 
-    assert states(enter(ledger, night(2, "a"), force=True)) == {"a": "ongoing"}
+    assert states(enter(ledger, night(2, "a"), force=True)) == {"a": "pending"}
 
 
 def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
@@ -137,7 +144,7 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     assert enter(ledger, corrected, force=True).revision == 2
     second = enter(ledger, night(2, "ab"))
 
-    assert states(second) == {"a": "new", "b": "ongoing"}
+    assert states(second) == {"a": "new", "b": "pending"}
 
 
 def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
@@ -163,7 +170,7 @@ def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
     second = enter(ledger, night(2, "a", question=QUESTION | {"id": None}))
 
     assert states(second) == {"a": "new"}
-    assert second.counts["resolved"] == 0
+    assert second.counts["no_longer_flagged"] == 0
 
 
 def test_ids_of_any_script_come_back_as_they_went_in(ledger):
@@ -195,8 +202,8 @@ def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(flagged, j
 
         for before, now, names in zip([set(), *flagged], found, flagged, strict=False):
             counts = now.counts
-            assert counts["cases"] == sum(counts[state] for state in STATES) == len(names)
-            assert counts["resolved"] == len(before - names)
+            assert counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES) == len(names)
+            assert counts["no_longer_flagged"] == len(before - names)
             assert sum(case.nights > 1 for case in now.cases.values()) == len(before & names)
         runs = history(ledger, verify=True)["runs"]
         assert [run["new"] for run in runs] == [one.counts["new"] for one in found]
@@ -244,7 +251,7 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     assert quiet == [1, 0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("said", "state"), [("2026-02-20", "known"), ("2026-01-10", "ongoing")])
+@pytest.mark.parametrize(("said", "state"), [("2026-02-20", "known"), ("2026-01-10", "pending")])
 def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_recent(said, state):
     # Flagged without a break since 5 March; what was said before 1 February is old.
     assert _state((said, "confirmed"), "2026-03-05", 2, "2026-02-01") == state

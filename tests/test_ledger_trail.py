@@ -65,7 +65,7 @@ FORGERIES = [
     ("UPDATE runs SET shadow = TRUE WHERE entry = 2", "entry 2"),
     ("UPDATE runs SET revision = 7 WHERE entry = 2", "entry 2"),
     ("DELETE FROM runs WHERE entry = 2", "entry 2"),
-    ("UPDATE cases SET state = 'reviewed' WHERE case_id = 'c'", "entry 2"),
+    ("UPDATE cases SET state = 'ruled out' WHERE case_id = 'c'", "entry 2"),
     ("UPDATE cases SET nights = 9 WHERE case_id = 'c'", "entry 2"),
     ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
     ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 1"),

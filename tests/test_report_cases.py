@@ -101,7 +101,13 @@ def test_those_reviewed_before_are_no_work_of_this_night():
     run = nosocomial_run(refused=0)
     flagged = run["counts"]["flagged"]
     run["model"]["contract"]["cohort"] |= {"capacity": 5, "minutes_per_review": 10}
-    run["counts"] |= {"cases": flagged, "new": 2, "ongoing": 1, "reviewed": flagged - 3, "resolved": 0}
+    run["counts"] |= {
+        "cases": flagged,
+        "new": 2,
+        "pending": 1,
+        "ruled_out": flagged - 3,
+        "no_longer_flagged": 0,
+    }
     text = Outline(render_run(run)).text
 
     assert f"3 patients to review {flagged} flagged, the others judged before; about 30 minutes" in text

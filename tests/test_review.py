@@ -72,15 +72,15 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     counts = second["counts"]
     flagged_before = {case["id"] for case in first["cases"]}
     flagged_now = {case["id"] for case in second["cases"]}
-    assert counts["flagged"] == counts["cases"] == sum(counts[state] for state in STATES)
-    assert counts["resolved"] == len(flagged_before - flagged_now) > 0
-    assert counts["ongoing"] + counts["reviewed"] + counts["known"] == len(flagged_before & flagged_now) > 2
+    assert counts["flagged"] == counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES)
+    assert counts["no_longer_flagged"] == len(flagged_before - flagged_now) > 0
+    assert counts["pending"] + counts["ruled_out"] + counts["known"] == len(flagged_before & flagged_now) > 2
     state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
     assert state[ids[0]] == ("known", 2)
-    assert state[ids[1]] == ("ongoing", 2)
+    assert state[ids[1]] == ("pending", 2)
     line = next(line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line)
-    assert {counted: int(n) for n, counted in re.findall(r"(\d+) (new|ongoing|reviewed|known)", line)} == {
-        each: counts[each] for each in ("new", "ongoing", "reviewed", "known")
+    assert {counted: int(n) for n, counted in re.findall(r"(\d+) (new|pending|ruled out|known)", line)} == {
+        each: counts[each.replace(" ", "_")] for each in ("new", "pending", "ruled out", "known")
     }
     page = (ward / "run2" / "report.html").read_text()
     assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
@@ -152,7 +152,7 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
     run = json.loads((tmp_path / "r2" / "run.json").read_text())
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
 
-    assert run["counts"]["cases"] == run["counts"]["ongoing"] == len(flagged) < run["counts"]["flagged"]
+    assert run["counts"]["cases"] == run["counts"]["pending"] == len(flagged) < run["counts"]["flagged"]
     assert set(run["sample"]).isdisjoint(flagged)
     assert len(flagged) + run["unflagged"]["cases"] == 4
     given = [{"id": flagged[0], "verdict": "confirmed"}]

@@ -26,7 +26,7 @@ def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> Nig
 
 
 def counts_of(ledger, name: str) -> list[dict[str, int]]:
-    names = ("night", "cases", "new", "ongoing", "reviewed", "known", "resolved", "verdicts", "ppv")
+    names = ("night", "cases", "new", "pending", "ruled_out", "known", "no_longer_flagged", "verdicts", "ppv")
     return [{key: run[key] for key in names} for run in history(ledger, name)["runs"]]
 
 
@@ -60,7 +60,7 @@ def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledge
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 2, "b"))
 
-    assert states(enter(ledger, night(3, "ab"))) == {"a": "ongoing", "b": "new"}
+    assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
 
 
 def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
@@ -73,7 +73,7 @@ def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
     )
     second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
 
-    assert states(second) == {"a": "ongoing", "b": "new"}
+    assert states(second) == {"a": "pending", "b": "new"}
 
 
 def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(ledger):
@@ -94,7 +94,7 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
 
     assert forced.revision == 2
-    assert states(third) == {"a": "ongoing", "b": "ongoing"}
+    assert states(third) == {"a": "pending", "b": "pending"}
     assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
 
 

@@ -93,8 +93,8 @@ def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "b"))
 
-    assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "ongoing"}
-    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "ongoing", "b": "new"}
+    assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "pending", "b": "new"}
 
 
 def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
@@ -122,7 +122,7 @@ def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_cha
     second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     told = history(ledger, "ward-1", verify=True)
 
-    assert states(second) == {"a": "ongoing", "b": "new"}
+    assert states(second) == {"a": "pending", "b": "new"}
     assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
     (promotion,) = told["promotions"]
     assert HistoryDocument.from_dict(told).promotions[0].evidence == evidence

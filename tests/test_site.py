@@ -173,7 +173,7 @@ def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
     night = json.loads((desk / "nights/ward-7.infection/2026-01-15/run.json").read_text())
 
     assert night["counts"]["read"] == 220
-    assert night["counts"]["ongoing"] + night["counts"]["known"] > 0
+    assert night["counts"]["pending"] + night["counts"]["known"] > 0
 
 
 def test_what_init_says_in_the_tutorial_is_what_it_says(desk):

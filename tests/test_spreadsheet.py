@@ -45,10 +45,10 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
 
     table = flagged(run).set_index("id")
     assert set(table.columns) == {*COLUMNS, "state", "nights", "drawn"} - {"id"}
-    assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "reviewed", "nights": "2"}
+    assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "ruled out", "nights": "2"}
     assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
-    for state in ("new", "ongoing", "reviewed"):
-        assert (table["state"] == state).sum() == run.document["counts"][state] > 0
+    for state in ("new", "pending", "ruled out"):
+        assert (table["state"] == state).sum() == run.document["counts"][state.replace(" ", "_")] > 0
 
 
 def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tissue, trained, tmp_path):
@@ -60,5 +60,5 @@ def test_rows_of_a_group_have_the_state_of_their_patient(ledger, tissue, trained
 
     found = flagged(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
 
-    known, new = {"state": {"ongoing"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
+    known, new = {"state": {"pending"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}

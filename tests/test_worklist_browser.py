@@ -20,7 +20,7 @@ def placed(n: int = 240, **more: Any) -> dict[str, Any]:
     run = nosocomial_run(n) | more
     for i, case in enumerate(run["cases"]):
         case["display"] = {"ward": WARDS[i % 3], "bed": f"{i}-1"}
-        case |= {"state": ("new", "ongoing", "known")[i % 3], "nights": 1 + i % 4}
+        case |= {"state": ("new", "pending", "known")[i % 3], "nights": 1 + i % 4}
     run["counts"] |= {"known": sum(case["state"] == "known" for case in run["cases"])}
     return run
 

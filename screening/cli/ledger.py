@@ -78,7 +78,8 @@ def _lines(told: dict[str, object]) -> dict[str, object]:
     found = HistoryDocument.from_dict(told)
     runs = [
         f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
-        f"{run.ongoing} ongoing, {run.reviewed} reviewed, {run.known} known; {run.resolved} resolved"
+        f"{run.pending} pending, {run.ruled_out} ruled out, {run.known} known; "
+        f"{run.no_longer_flagged} no longer flagged"
         + ("" if run.in_force else " (not in force)")
         + in_a_row(run.attention)
         for run in found.runs

@@ -263,14 +263,14 @@ def _rounded(value: float | None) -> float | None:
 def _counts(stored: Json) -> Json:
     """Counts of five or more; fewer refused rows are as if they had not been in the table."""
     refused = _five(stored["refused"]) or 0
-    known = only(stored, "new ongoing reviewed known")
-    resolved = stored.get("resolved")
+    known = only(stored, "new pending ruled_out known")
+    gone = stored.get("no_longer_flagged")
     return only(
         stored, "scored flagged cases",
         read=stored["scored"] + refused,
         refused=refused,
         flagged_by_class=suppress_small(stored["flagged_by_class"]),
-        resolved=resolved and _five(resolved),
+        no_longer_flagged=gone and _five(gone),
         **suppress_small(known),
     )  # fmt: skip
 

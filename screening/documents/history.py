@@ -97,7 +97,7 @@ class Flagging(Document):
 
     `model` is that of these nights, or all where one took another's place between them. `only` counts flags
     of cases that the other did not flag on the same night, and `only_ppv` is of these patients;
-    `waiting_per_night` counts those new or ongoing.
+    `waiting_per_night` counts those new or pending.
     """
 
     series: str
@@ -237,11 +237,11 @@ class NightRun(Document):
     refused: int
     scored: int
     new: int
-    ongoing: int
-    reviewed: int
+    pending: int
+    ruled_out: int
     known: int
     cases: int
-    resolved: int
+    no_longer_flagged: int
     flag_rate: float | None
     minutes: float | None
     capacity: int | None

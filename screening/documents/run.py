@@ -12,7 +12,7 @@ from screening.documents.figures import Observed
 from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.validation import Confusion, PerClass
 
-State = Literal["new", "ongoing", "reviewed", "known"]
+State = Literal["new", "pending", "ruled out", "known"]
 Word = Literal["confirmed", "not", "unsure", "known", "disputed"]
 
 
@@ -203,10 +203,10 @@ class Counts(Document):
     flagged_by_class: Mapping[str, int]
     cases: int | None = None
     new: int | None = None
-    ongoing: int | None = None
-    reviewed: int | None = None
+    pending: int | None = None
+    ruled_out: int | None = None
     known: int | None = None
-    resolved: int | None = None
+    no_longer_flagged: int | None = None
     drawn: int | None = None
 
 
@@ -426,7 +426,7 @@ class RunDocument(Document):
     @property
     def awaited(self) -> int:
         """How many still wait for a review: those flagged, less those that the ledger says were judged."""
-        return max(self.to_review - (self.counts.reviewed or 0) - (self.counts.known or 0), 0)
+        return max(self.to_review - (self.counts.ruled_out or 0) - (self.counts.known or 0), 0)
 
     def observed(self, label: str) -> Observed | None:
         """How the flags of a watched class agree with the table's labels, where it has them."""

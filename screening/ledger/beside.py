@@ -33,7 +33,7 @@ class _Night:
 
     @property
     def waiting(self) -> int:
-        return self.facts.counts.new + self.facts.counts.ongoing
+        return self.facts.counts.new + self.facts.counts.pending
 
 
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:

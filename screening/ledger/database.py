@@ -17,11 +17,12 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from screening.documents.run import State
 from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.storage.publishing import hold
 
@@ -31,10 +32,10 @@ FORMAT_VERSION = "1"
 VERDICTS = ("confirmed", "not", "unsure", "known")
 """What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
 
-STATES = ("new", "ongoing", "reviewed", "known")
+STATES = get_args(State)
 """Of a flagged case; each is counted by itself, and together they are the cases of a night."""
 
-WAITING = ("new", "ongoing")
+WAITING = ("new", "pending")
 """States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
 
 

@@ -156,7 +156,7 @@ def _night(
     flagged: Sequence[sa.Row[Any]],
 ) -> _Night:
     rows, counts, minutes = facts.rows, facts.counts, facts.minutes_per_review
-    waiting = counts.new + counts.ongoing
+    waiting = counts.new + counts.pending
     words = [one.verdict for one in reviews if one.flagged]
     night = NightRun(
         night=run.night,
@@ -221,7 +221,7 @@ def _series(
         ppv_to_date=list(to_date([run.night for run in runs], verdicts)),
         workload=Workload(
             cases_per_night=mean_of(run.cases for run in runs),
-            waiting_per_night=mean_of(run.new + run.ongoing for run in runs),
+            waiting_per_night=mean_of(run.new + run.pending for run in runs),
             minutes_per_night=mean_of(run.minutes for run in runs),
         ),
         misses=misses(pooled(unflagged)),

@@ -63,10 +63,10 @@ class CaseCounts(Document):
 
     cases: int
     new: int
-    ongoing: int
-    reviewed: int
+    pending: int
+    ruled_out: int
     known: int
-    resolved: int
+    no_longer_flagged: int
 
 
 class NightFacts(Document):

@@ -91,7 +91,7 @@ class NightCases:
 class Known:
     """What the ledger knows of one flagged case on one night."""
 
-    state: str  # One of "new", "ongoing", "reviewed", "known".
+    state: str  # One of "new", "pending", "ruled out", "known".
     nights: int  # Nights flagged in an unbroken row, tonight among them.
     # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
     verdict: tuple[str, str] | None = None
@@ -108,7 +108,7 @@ class Recorded:
     revision: int  # 1, or more after `--force`.
     head: Head  # The entry of the audit trail that vouches for it.
     cases: Mapping[str, Known]
-    # cases = new + ongoing + reviewed + known, and resolved: flagged on the night before and not tonight.
+    # cases = new + pending + ruled_out + known; no_longer_flagged were so on the night before.
     counts: dict[str, int]
     drawn: tuple[str, ...]  # Cases of the random audit, so that those judged stand for all flagged.
     attention: tuple[Reason, ...]  # As decided when the night was entered.
@@ -168,8 +168,8 @@ class Tonight:
             self.cases = {} if known else dict(_recognised(connection, night, row, tonight))
         self._since = Since(night=row[-1].night, gone=gone) if row else None
         states = Counter(case.state for case in self.cases.values())
-        self.counts = {"cases": len(self.cases)} | {name: states[name] for name in STATES}
-        self.counts["resolved"] = len(gone)
+        self.counts = {"cases": len(self.cases)} | {name.replace(" ", "_"): states[name] for name in STATES}
+        self.counts["no_longer_flagged"] = len(gone)
         # Nights in an unbroken row without a case, this one among them.
         self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
         # The night as it was entered before, if it was.
@@ -288,10 +288,10 @@ def _recognised(
     """Tell new from known cases by the nights before this one.
 
     A case is known when it was last said to have the condition, and that either since it was first flagged
-    in this row of nights or no more than `known_days` ago. Of the others it is ongoing when it was flagged on
-    the last night before this one, reviewed when moreover it was judged not to have the condition in this row
-    of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
-    again.
+    in this row of nights or no more than `known_days` ago. Of the others it is pending when it was flagged on
+    the last night before this one, ruled out when moreover it was judged not to have the condition in this
+    row of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked
+    at again.
     """
     if not before:
         yield from ((name, _known("new", 1)) for name in night.flagged)
@@ -319,8 +319,8 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     if word in HAS_IT and (in_this_row or when >= recent):
         return "known"
     if word == "not" and in_this_row:
-        return "reviewed"
-    return "ongoing" if stretch else "new"
+        return "ruled out"
+    return "pending" if stretch else "new"
 
 
 def audit_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:

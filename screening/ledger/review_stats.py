@@ -88,7 +88,7 @@ class Flagged:
 
     night: str
     cases: int
-    waiting: int  # New or ongoing when they were scored: the random audit is drawn from these.
+    waiting: int  # New or pending when they were scored: the random audit is drawn from these.
     states: Mapping[str, str]
     audit: Sequence[str]
 
@@ -127,7 +127,7 @@ def flagged_samples(
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
     A verdict holds for the unbroken row of nights it was given in, the last in it for all of them. Whoever
-    had one when the night was scored ("reviewed", "known") counts by it. The others wait, and those of the
+    had one when the night was scored ("ruled out", "known") counts by it. The others wait, and those of the
     random audit stand for them, each for as many as there were to one judged; all of them, where all were
     judged. A night on whose own page the audit was not judged whole is left out: by preference or by length
     of stay some are judged sooner than others.

@@ -309,9 +309,9 @@ def _counts(run: RunDocument) -> Iterator[Reason]:
     if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
-    states = (counts.new, counts.ongoing, counts.reviewed, counts.known)
+    states = (counts.new, counts.pending, counts.ruled_out, counts.known)
     if None not in states and counts.cases != sum(n or 0 for n in states):
-        words = "The counts do not add up: cases are not new plus ongoing plus reviewed plus known."
+        words = "The counts do not add up: cases are not new plus pending plus ruled out plus known."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     if counts.refused > 0:
         words = f"{shown.plural(counts.refused, 'row')} refused and not scored."

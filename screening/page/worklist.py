@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
 from screening.documents.base import Estimate, Range
 from screening.documents.model import Declared, ModelDocument
-from screening.documents.run import Case, Contribution, GroupFacts, RunDocument, Volume
+from screening.documents.run import Case, Contribution, GroupFacts, RunDocument, State, Volume
 from screening.page import format as shown
 
 MIDDLE = 50
@@ -130,7 +130,6 @@ def _outside(value: str | float, bounds: Range | None, below: str, above: str) -
 OPEN = 50
 """Lines in sight at first; the others are folded in stretches."""
 ROWS_OF_PATIENT = 5
-STATES = {"new": "new", "ongoing": "pending", "reviewed": "ruled out", "known": "known"}
 REASONS = 3
 # An id longer than this is cut in its middle where the line is too short for it, and whole in print.
 TAIL = 6
@@ -184,7 +183,7 @@ class Line:
     @property
     def judged(self) -> bool:
         """Whether somebody has judged it on a night before: no work of tonight."""
-        return self.case.state in ("reviewed", "known")
+        return self.case.state in ("ruled out", "known")
 
 
 def scores(run: RunDocument) -> list[float]:
@@ -365,7 +364,7 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
         "others": lines[run.to_review :],
         "columns": [*next((each.display for each in named if each.display), {})],
         "wards": sorted({line.place[0] for line in flagged if line.place}),
-        "states": [(state, words) for state, words in STATES.items() if state in states],
+        "states": [state for state in get_args(State) if state in states],
         "people": others(run.model),
         "odds": "Chance"
         if any(case.chance is not None for case in run.cases) and not run.groups

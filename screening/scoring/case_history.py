@@ -16,7 +16,7 @@ from screening.storage.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
 
-JUDGED = ("reviewed", "known")
+JUDGED = ("ruled out", "known")
 """States of a case that somebody has judged: no work of tonight."""
 
 
