@@ -63,8 +63,8 @@ class Pulse:
 class Excuses:
     """Of one series: by night why it was given up, and by code and column the last day of a reason's rest."""
 
-    given_up: Mapping[str, str]
-    until: Mapping[tuple[str, str | None], str]
+    given_up: dict[str, str]
+    until: dict[tuple[str, str | None], str]
 
     def acknowledged(self, reason: Reason, night: str) -> str | None:
         """The day until which this reason of a night is acknowledged; None where it is to be heard."""
@@ -76,24 +76,22 @@ class Excuses:
         return tuple(reason for reason in reasons if self.acknowledged(reason, night) is None)
 
 
-def excuses(connection: sa.Connection, series: str) -> Excuses:
-    """What was given up and acknowledged of a series, one that the ledger has no night of too."""
-    nights: dict[str, str] = {}
-    until: dict[tuple[str, str | None], str] = {}
-    for said in facts_of(connection, GivenUp.KIND, Acknowledged.KIND):
-        if said["series"] != series:
-            continue
-        if "night" in said:
-            nights[said["night"]] = said["reason"]
+def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
+    """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
+    found: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
+    for facts in facts_of(connection, GivenUp.KIND, Acknowledged.KIND):
+        mine = found[facts["series"]]
+        if "night" in facts:
+            mine.given_up[facts["night"]] = facts["reason"]
         else:
-            until |= {(code, column): said["until"] for code, column in said["causes"]}
-    return Excuses(nights, until)
+            mine.until.update({(code, column): facts["until"] for code, column in facts["causes"]})
+    return found
 
 
 def excused(ledger: Ledger, series: str) -> Excuses:
-    """The same, of a ledger."""
+    """The same of one series, of a ledger."""
     with ledger.reading() as connection:
-        return excuses(connection, series)
+        return excuses(connection)[series]
 
 
 def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
@@ -149,7 +147,7 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
             nights[series].append((*night,))
         closed = {shown_series(series): facts for series, facts in retired(connection).items()}
         known = {shown_series(series): series for series in sorted(nights)}
-        found = []
+        found, excused_of = [], excuses(connection)
         for name in names or [name for name in known if name not in closed]:
             if name in closed:
                 facts = closed[name]
@@ -157,7 +155,7 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
                 found.append(Pulse(True, words, name))
             else:
                 series = known.get(name, name)
-                found.append(_pulse(connection, name, excuses(connection, series), nights[series], due))
+                found.append(_pulse(connection, name, excused_of[series], nights[series], due))
     return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
 
 
