@@ -1,9 +1,11 @@
 """Settings whose folds' machines disagree carry no threshold, and are judged by the figure that is named."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
-from screening.recipes.recipe import CRITERIA
+from screening.recipes.recipe import Criterion
 from screening.statistics.ranking import auroc
 from screening.validation.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
 
@@ -77,7 +79,7 @@ def test_a_binary_criterion_has_its_textbook_value(name, value):
     assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("name", CRITERIA)
+@pytest.mark.parametrize("name", get_args(Criterion))
 def test_perfect_decisions_for_two_or_three_classes_are_worth_one(name):
     target = np.array([0, 1, 2, 2, 1, 0])
 

@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
@@ -33,7 +33,6 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
 ALWAYS = ("approximation", "n_landmarks")
 Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
-CRITERIA = get_args(Criterion)
 
 MOST_CANDIDATES = 10_000
 # Encoded columns are of size 1: a number beyond these is a slip, and sums of it overflow.
