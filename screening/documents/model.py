@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from screening.documents.base import FORMAT_VERSION, Document, Estimate, Range, Reason, Setting, Table
 from screening.documents.figures import OfRule
@@ -66,7 +66,7 @@ class TrainedOn(Document):
     last: str
     nights: int
     confirmed: int
-    not_: Annotated[int, Field(alias="not")]
+    ruled_out: int
     already: int
     disagreeing: int
     left_out: Mapping[str, int]
@@ -74,7 +74,7 @@ class TrainedOn(Document):
     @property
     def taken(self) -> int:
         """Rows that the past cohort did not have."""
-        return self.confirmed + self.not_
+        return self.confirmed + self.ruled_out
 
 
 # More than any training has: what is counted stays exact as a float.
