@@ -33,14 +33,7 @@ from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
 from screening.validation.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
 from screening.validation.task import ask, watchable
-from screening.validation.validation import (
-    Outcome,
-    Validation,
-    differences,
-    mean_curve,
-    measured,
-    resampled,
-)
+from screening.validation.validation import Outcome, Validation, differences, mean_curve, measured, resampled
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,16 +78,16 @@ class Comparison(InBrief):
 
     def table(self) -> dict[str, list[str]]:
         """A line a cohort and method: what a person reads first."""
-        lines = {}
-        for cohort in self.facts.cohorts:
-            lines[cohort.name] = [
+        return {
+            cohort.name: [
                 f"{method.recipe:22}"
                 + "  ".join(
                     f"{words} {_percent(method.figures[name].value)}" for name, words in _SHOWN.items()
                 )
                 for method in cohort.methods
             ]
-        return lines
+            for cohort in self.facts.cohorts
+        }
 
 
 _SHOWN = {

@@ -120,8 +120,11 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
             left = _without(study, columns, name, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
-        which = name if task.kind == "multi" else ""
-        said = _said(columns, [alone[column] for column in columns], whole, cleared, which)
+        each = " and ".join(f"{alone[column]:.3f}" for column in columns)
+        which = f" for {name}" if task.kind == "multi" else ""
+        said = f"{', '.join(columns)}: alone AUROC {each}, the whole model{which} has {whole:.3f}"
+        if cleared >= CLEARED:
+            said += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
         if left is not None:
             them = "it" if len(columns) == 1 else "them"
             said += f"; without {them} logistic regression on the same folds has {left:.3f}"
@@ -130,14 +133,6 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
             Leak(code="too_good", column=columns[0], figure=whole if left is None else left, said=said)
         )
     return found
-
-
-def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared: float, which: str) -> str:
-    each = " and ".join(f"{area:.3f}" for area in alone)
-    model = f"the whole model{' for ' + which if which else ''} has {whole:.3f}"
-    if cleared >= CLEARED:
-        model += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
-    return f"{', '.join(columns)}: alone AUROC {each}, {model}"
 
 
 def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarray) -> float | None:

@@ -41,13 +41,7 @@ from screening.validation.held_out import (
     progress_of_parts,
     silent,
 )
-from screening.validation.judge import (
-    AFTER,
-    HeldOutScores,
-    Judgement,
-    judge,
-    refuse_too_few,
-)
+from screening.validation.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
 from screening.validation.stored_scores import columns_of
 from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of

@@ -16,14 +16,7 @@ import numpy as np
 from screening.documents.base import Document, Estimate
 from screening.documents.figures import OperatingPoint, Ranking
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import (
-    Beside,
-    BesideFacts,
-    Calibration,
-    Figures,
-    Forward,
-    LaterClass,
-)
+from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
@@ -173,7 +166,7 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     point = held.validation.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and rule.name == "min_sensitivity":
         asked = rule.value or 0.0
-        if rule.confidence is not None or point.n_positive < _needed(rule):
+        if rule.confidence is not None:
             raise UsageError(_too_few(name, point.n_positive, rule))
         raise UsageError(
             f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as most "
