@@ -318,7 +318,7 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     in_this_row = bool(stretch) and when >= since
     if word in HAS_IT and (in_this_row or when >= recent):
         return "known"
-    if word == "not" and in_this_row:
+    if word == "ruled out" and in_this_row:
         return "ruled out"
     return "pending" if stretch else "new"
 

@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from screening.cohort.cohort import Cohort
 from screening.cohort.encoding import Encoder
-from screening.cohort.reading import BATCH_ROWS, open_cohort
-from screening.cohort.stream import CohortStream
+from screening.cohort.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument
 from screening.documents.notebook import Brief, InBrief, model_brief
@@ -44,7 +43,7 @@ from screening.storage.signing import sign
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.cohort.reading import Readable
+    from screening.sources.opening import Readable
 
 CHANCES = ("chance", "chance_low", "chance_high")
 DISPLAY = "display_"
