@@ -29,9 +29,6 @@ from screening.storage.publishing import hold
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
 
-VERDICTS = ("confirmed", "not", "unsure", "known")
-"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
-
 STATES = get_args(State)
 """Of a flagged case; each is counted by itself, and together they are the cases of a night."""
 
