@@ -1,5 +1,6 @@
 """Running the tool's commands inside a test."""
 
+import json
 import re
 import shlex
 from functools import cache
@@ -9,15 +10,18 @@ import typer.testing
 from typer.testing import CliRunner
 
 from screening.cli import app
+from screening.documents.schemas import ANSWERS
 
 # Made once for all tests: that takes longer than most commands.
 typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
+    """Run a command in this process; insist on its exit code, and on the schema of what --json prints."""
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == code, result.stderr + result.stdout
+    if "--json" in words and code in (0, 2, 5):
+        ANSWERS["error" if code == 2 else str(words[0])].from_dict(json.loads(result.stdout), "the answer")
     return result
 
 
