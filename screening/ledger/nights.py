@@ -24,7 +24,7 @@ from screening.documents.base import Reason
 from screening.documents.run import Delivery, ScoreCounts, Since
 from screening.errors import UsageError
 from screening.gates.delivery import Elsewhere
-from screening.gates.own_nights import WINDOW
+from screening.gates.drift import WINDOW
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
 from screening.ledger.kinds import COLUMNS, Night, Reserved, append, nights_at, reserved, source_digest

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined, labels_of
-from screening.cohort.reading import open_cohort
+from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
 from screening.documents.model import ModelDocument, TrainedOn
 from screening.errors import CohortError, UsageError
