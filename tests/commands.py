@@ -21,7 +21,9 @@ def screen(*words: object, code: int = 0):
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == code, result.stderr + result.stdout
     if "--json" in words and code in (0, 2, 5):
-        ANSWERS["error" if code == 2 else str(words[0])].from_dict(json.loads(result.stdout), "the answer")
+        answer = json.loads(result.stdout)
+        command = "error" if "error" in answer else next(word for word in words if word in ANSWERS)
+        ANSWERS[command].from_dict(answer, "the answer")
     return result
 
 
@@ -34,3 +36,8 @@ def typed(line: str):
     """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
     words = ([word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line))
     return screen(*(word for expanded in words for word in expanded))
+
+
+def sampled(run: dict) -> list[str]:
+    """Ids of the random audit of a run's document."""
+    return [one["id"] for one in run["sample"]]

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from commands import screen
+from commands import sampled, screen
 from faults.desk import QUICK, ROLES
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
@@ -119,7 +119,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
     ask("explain", "1", one)
     ask("export", "1", "--to", "csv", "--out", "f.csv")
     ask("report", "1")
-    words = [{"id": each, "verdict": "confirmed"} for each in (one, *run["sample"])]
+    words = [{"id": each, "verdict": "confirmed"} for each in (one, *sampled(run))]
     (tmp_path / "w.json").write_text(
         json.dumps({"format": 1, "run_id": night["run_id"], "verdicts": words}), encoding="utf-8"
     )

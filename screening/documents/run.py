@@ -69,6 +69,13 @@ class Case(Document):
     drawn: bool | None = None
 
 
+class Sampled(Document):
+    """One of the unflagged that is drawn for the random audit: a row, or a patient where rows are grouped."""
+
+    id: str
+    display: Mapping[str, str | None] | None = None
+
+
 class ExplainedCase(Case):
     """Any row of the table, explained by itself."""
 
@@ -394,7 +401,7 @@ class RunDocument(Document):
     attention: Sequence[Reason]
     unlike_training: Sequence[Reason] = ()
     delivery: Delivery | None = None
-    sample: Sequence[str]
+    sample: Sequence[Sampled]
     unflagged: Unflagged
     discoveries: Discoveries | None
     groups_total: int | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from screening.documents.base import Document, Estimate, Reason, Setting
 from screening.documents.comparison import ClassElsewhere, ComparisonDocument, ExternalValidation, Ranks
@@ -25,6 +25,9 @@ DOCUMENTS: dict[str, type[Document]] = {
     "overview": OverviewDocument,
 }
 
+Lines = Sequence[str]
+Reasons = Sequence[Reason]
+
 
 class Point(Rates):
     """An operating point in short."""
@@ -33,40 +36,6 @@ class Point(Rates):
     threshold: float
     ppv: Estimate
     flag_rate: Estimate
-
-
-class Revised(Document):
-    """Of `threshold`: the model as it is now."""
-
-    model: str
-    id: str
-    operating_points: Sequence[Point]
-    attention: Sequence[Reason]
-
-
-class Trained(Revised):
-    """Of `train`."""
-
-    report: str
-    notes: Sequence[str]
-
-
-class Retrained(Revised):
-    """Of `retrain`: `entry` is that of the ledger's trail."""
-
-    report: str
-    champion: str
-    verdicts: TrainedOn
-    entry: int
-
-
-class Approved(Document):
-    """Of `approve`."""
-
-    model: str
-    id: str
-    approval: Approval
-    attention: Sequence[Reason]
 
 
 class RecipeFacts(Document):
@@ -82,103 +51,6 @@ class RecipeFacts(Document):
     criterion: str
 
 
-class Recipes(Document):
-    """Of `recipes`."""
-
-    recipes: Sequence[RecipeFacts]
-
-
-class Compared(Document):
-    """Of `compare`: every figure by cohort, recipe and name."""
-
-    comparison: str
-    control: str
-    cohorts: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-    ranks: Ranks | None
-
-
-class Validated(Document):
-    """Of `validate`."""
-
-    validation: str
-    report: str
-    model: str
-    rows: int
-    operating_points: Sequence[Point]
-    classes: Mapping[str, ClassElsewhere]
-    attention: Sequence[Reason]
-
-
-class Scored(Document):
-    """Of `score`: counts and places; `report` is null in shadow, `beside` only there."""
-
-    run_id: str
-    date: str
-    counts: Counts
-    refused: Mapping[str, int]
-    evaluation: Mapping[str, Observed | Confusion | Sequence[PerClass]] | None
-    attention: Sequence[Reason]
-    model: str
-    out: str
-    report: str | None
-    beside: NightsBeside | None = None
-    published: str | None = None
-
-
-class SiteNight(OverviewDocument):
-    """Of `run`: the overview, where its page lies, and how the hooks ended."""
-
-    overview: str
-    hooks: Sequence[HookFacts]
-
-
-class Explained(ExplainedCase):
-    """Of `explain`; `report` where a page was written."""
-
-    run_id: str
-    date: str
-    report: str | None = None
-
-
-class Exported(Document):
-    """Of `export`; `out` is a place or a table."""
-
-    run_id: str
-    rows: int
-    erased: int
-    out: str
-
-
-class Drawn(Document):
-    """Of `report`; the last four with `--de-identify`, how well the copy hides."""
-
-    report: str
-    attention: Sequence[Reason] = ()
-    smallest_group: int | None = None
-    listed: int | None = None
-    left_out: int | None = None
-    values_withheld: float | None = None
-
-
-class Reviewed(Document):
-    """Of `review`: how many verdicts were entered, by what they came to."""
-
-    run_id: str
-    night: str
-    verdicts: int
-    new: int
-    changed: int
-    unchanged: int
-    older: int
-    disputed: int
-
-
-class Told(HistoryDocument):
-    """Of `history`; `beside` where it was asked for."""
-
-    beside: NightsBeside | None = None
-
-
 class SeriesStatus(Document):
     """Whether a series' night came, and what it says."""
 
@@ -188,7 +60,7 @@ class SeriesStatus(Document):
     night: str | None
     came: str | None
     age_hours: float | None
-    attention: Sequence[Reason]
+    attention: Reasons
     counts: Mapping[str, int] | None
     review_by: str | None
 
@@ -204,98 +76,65 @@ class HandedOut(Document):
     mode: str
 
 
-class Status(Document):
-    """Of `status`; `artefacts` where they were asked for."""
-
-    fine: bool
-    series: Sequence[SeriesStatus]
-    artefacts: Sequence[HandedOut] = ()
-
-
-class Promoted(Document):
-    """Of `promote`."""
-
-    series: str
-    champion: str
-    entry: int
-    beside: NightsBeside
+def _of(
+    command: str, asked: Mapping[str, Any] | None = None, base: type[Document] = Document, **always: Any
+) -> type[Document]:
+    """The type of an answer: the keys that it always has, and those that are there where `asked` for."""
+    keys: dict[str, Any] = {name: (kind, ...) for name, kind in always.items()}
+    keys |= {name: (kind | None, None) for name, kind in (asked or {}).items()}
+    return create_model(f"screen {command}", __base__=base, **keys)
 
 
-class Retired(Document):
-    """Of `retire`."""
-
-    retired: str
-    entry: int
-
-
-class LedgerDone(Document):
-    """Of `ledger`: `rebuild` tells entries and head, `accept` the runs accepted, `moved` how many places."""
-
-    entries: int | None = None
-    head: str | None = None
-    accepted: Sequence[str] | int | None = None
-    moved: int | None = None
-    gone: int | None = None
-
-
-class Erased(Document):
-    """Of `forget` and, with `before`, of `purge`: places by what was done, and what was left, with why."""
-
-    before: str | None = None
-    ledger: Mapping[str, int]
-    runs: Sequence[str]
-    comparisons: Sequence[str]
-    models: Sequence[str]
-    pages: Sequence[str]
-    removed: Sequence[str]
-    pieces: Sequence[str]
-    retrain: Mapping[str, str]
-    left: Sequence[str]
-
-
-class Begun(Document):
-    """Of `init`."""
-
-    contract: str
-    features: int
-    notes: Sequence[str]
-
-
-class Checked(Document):
-    """Of `check`."""
-
-    violations: Sequence[str]
-    notes: Sequence[str]
-    attention: Sequence[Reason]
-
-
-class Reports(Document):
-    """Of `demo`."""
-
-    reports: Sequence[str]
-
-
-class Refusal(Document):
-    """What was wrong with a command."""
-
-    kind: Literal["usage"]
-    message: str
-    exit_code: int
-
-
-class Refused(Document):
-    """Of every command that ends with exit code 2."""
-
-    error: Refusal
-
+REVISED: dict[str, Any] = {"model": str, "id": str, "attention": Reasons}
+POINTS: dict[str, Any] = {"operating_points": Sequence[Point]}
+PLACES: dict[str, Any] = dict.fromkeys(
+    ("runs", "comparisons", "models", "pages", "removed", "pieces", "left"), Lines
+)
+ERASED: dict[str, Any] = PLACES | {"ledger": Mapping[str, int], "retrain": Mapping[str, str]}
+HIDDEN: dict[str, Any] = {"smallest_group": int, "listed": int, "left_out": int, "values_withheld": float}
 
 ANSWERS: dict[str, type[Document]] = {
-    "init": Begun, "check": Checked, "demo": Reports, "recipes": Recipes, "train": Trained,
-    "compare": Compared, "validate": Validated, "threshold": Revised, "approve": Approved,
-    "retrain": Retrained, "score": Scored, "run": SiteNight, "explain": Explained, "export": Exported,
-    "report": Drawn, "review": Reviewed, "history": Told, "status": Status, "promote": Promoted,
-    "retire": Retired, "ledger": LedgerDone, "forget": Erased, "purge": Erased, "error": Refused,
+    "init": _of("init", contract=str, features=int, notes=Lines),
+    "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
+    "demo": _of("demo", reports=Lines),
+    "recipes": _of("recipes", recipes=Sequence[RecipeFacts]),
+    "train": _of("train", **REVISED, **POINTS, report=str, notes=Lines),
+    "compare": _of(
+        "compare", comparison=str, control=str, ranks=Ranks | None,
+        cohorts=Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    ),
+    "validate": _of(
+        "validate", validation=str, report=str, model=str, rows=int, **POINTS,
+        classes=Mapping[str, ClassElsewhere], attention=Reasons,
+    ),
+    "threshold": _of("threshold", **REVISED, **POINTS),
+    "approve": _of("approve", **REVISED, approval=Approval),
+    "retrain": _of(
+        "retrain", **REVISED, **POINTS, report=str, champion=str, verdicts=TrainedOn, entry=int
+    ),
+    "score": _of(
+        "score", {"beside": NightsBeside, "published": str}, run_id=str, date=str, counts=Counts,
+        refused=Mapping[str, int], attention=Reasons, model=str, out=str, report=str | None,
+        evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
+    ),
+    "run": _of("run", base=OverviewDocument, overview=str, hooks=Sequence[HookFacts]),
+    "explain": _of("explain", {"report": str}, ExplainedCase, run_id=str, date=str),
+    "export": _of("export", run_id=str, rows=int, erased=int, out=str),
+    "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),
+    "review": _of(
+        "review", run_id=str, night=str, verdicts=int, new=int, changed=int, unchanged=int, older=int,
+        disputed=int,
+    ),
+    "history": _of("history", {"beside": NightsBeside}, HistoryDocument),
+    "status": _of("status", {"artefacts": Sequence[HandedOut]}, fine=bool, series=Sequence[SeriesStatus]),
+    "promote": _of("promote", series=str, champion=str, entry=int, beside=NightsBeside),
+    "retire": _of("retire", retired=str, entry=int),
+    "ledger": _of("ledger", {"entries": int, "head": str, "accepted": int, "moved": int, "gone": int}),
+    "forget": _of("forget", **ERASED),
+    "purge": _of("purge", **ERASED, before=str),
+    "error": _of("error", error=_of("of usage", kind=str, message=str, exit_code=int)),
 }  # fmt: skip
+"""What each command prints with `--json`; "error": what any of them does that ends with exit code 2."""
 
 
 def schema_of(name: str, printed: bool = False) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
-from screening.documents.base import Estimate, Range
+from screening.documents.base import Range
 from screening.documents.model import Declared, ModelDocument
 from screening.documents.run import (
     VERDICTS,
@@ -19,6 +19,7 @@ from screening.documents.run import (
     Contribution,
     GroupFacts,
     RunDocument,
+    Sampled,
     State,
     Volume,
 )
@@ -170,7 +171,7 @@ class Line:
     @property
     def place(self) -> list[str]:
         """What the contract wants shown beside an id, such as ward and bed."""
-        return [shown.name(text) for text in (self.case.display or {}).values()]
+        return _place(self.case)
 
     @property
     def why(self) -> Sequence[Value]:
@@ -192,6 +193,10 @@ class Line:
     def judged(self) -> bool:
         """Whether somebody has judged it on a night before: no work of tonight."""
         return self.case.state in ("ruled out", "known")
+
+
+def _place(listed: Case | GroupFacts | Sampled) -> list[str]:
+    return [shown.name(text) for text in (listed.display or {}).values()]
 
 
 def scores(run: RunDocument) -> list[float]:
@@ -255,16 +260,15 @@ def line_of_group(
 def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
-        words = shown.percent(case.chance)
-        return _drawn(words, f"chance {words}{_with_ends(case.chance)}", *case.chance.ends)
+        words, ends = shown.chance(case.chance), shown.chance_ci(case.chance)
+        return _drawn(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
     words = f"top {shown.percent(case.p_value)}"
     n = run.discoveries.n_calibration if run.discoveries else RAREST
     p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
-    return _drawn(words, f"{words}{_with_ends(case.p_value)}", p or 0.0, high, low)
+    return _drawn(words, f"{words}{_interval(shown.ci(case.p_value))}", p or 0.0, high, low)
 
 
-def _with_ends(share: Estimate) -> str:
-    ends = shown.ci(share)
+def _interval(ends: str) -> str:
     return f", 95% interval {ends}" if ends else ""
 
 
@@ -287,8 +291,8 @@ def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int)
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
-        ends = shown.ci(case.chance)
-        facts.append(("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else "")))
+        ends = shown.chance_ci(case.chance)
+        facts.append(("Chance", shown.chance(case.chance) + (f" ({ends})" if ends else "")))
     whose = [("Patient", shown.name(case.group))] if case.group is not None else []
     return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]
 
@@ -313,7 +317,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [(shown.name(name), as_it_is(name)) for name in run.sample],
+        "sampled": [(_place(one), shown.name(one.id), as_it_is(one.id)) for one in run.sample],
     }
 
 

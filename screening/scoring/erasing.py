@@ -289,7 +289,7 @@ def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 TABLES = ("scores.parquet", "flagged.csv")
-LISTED = ("cases", "near_misses", "groups")
+LISTED = ("cases", "near_misses", "groups", "sample")
 NAMES = ("id", "group")
 
 
@@ -333,7 +333,6 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
         if document.get(part):
             listed = document[part]
             fewer[part] = [each for each in listed if not goes(*(each.get(key) for key in NAMES))]
-    fewer["sample"] = [each for each in document["sample"] if not goes(each)]
     if document.get("since"):
         names = {
             key: [each for each in listed if not goes(each)]
