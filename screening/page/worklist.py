@@ -18,6 +18,7 @@ from screening.documents.run import (
     Case,
     Contribution,
     GroupFacts,
+    Listed,
     RunDocument,
     Sampled,
     State,
@@ -153,7 +154,7 @@ class Line:
     `case` is what the document holds; `facts` and what follows are below the line.
     """
 
-    case: Case | GroupFacts
+    case: Listed
     id: str
     as_it_is: Markup
     score: float
@@ -195,7 +196,7 @@ class Line:
         return self.case.state in ("ruled out", "known")
 
 
-def _place(listed: Case | GroupFacts | Sampled) -> list[str]:
+def _place(listed: Listed | Sampled) -> list[str]:
     return [shown.name(text) for text in (listed.display or {}).values()]
 
 
@@ -216,7 +217,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
         rank=rank,
         exact=_on_class_scale(model, case),
         panel=[point.label for point in model.points].index(case.label),
-        remarks=list(filter(None, [known(case)])),
+        remarks=list(filter(None, [judged_words(case, "")])),
         unfolds=False,
     )
     if case.contributions is None:
@@ -250,14 +251,14 @@ def line_of_group(
         odds=_odds(run, group),
         rank=rank,
         exact="" if run.model.by_excess else repr(group.top_score),
-        remarks=list(filter(None, [flagged, known(group)])),
+        remarks=list(filter(None, [flagged, judged_words(group, "")])),
         facts=[("Flagged", f"{flagged} ({share})"), *_facts(run, group, group.top_score, places)],
         rows=rows,
         volume=volume,
     )
 
 
-def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
+def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
         words, ends = shown.chance(case.chance), shown.chance_ci(case.chance)
@@ -283,7 +284,7 @@ def _drawn(words: str, said: str, value: float, low: float | None, high: float |
     return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
 
 
-def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int) -> list[tuple[str, str]]:
+def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
     facts = [
         ("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places)),
         ("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
@@ -321,26 +322,17 @@ def form(run: RunDocument) -> dict[str, object] | None:
     }
 
 
-def judged_words(case: Case | GroupFacts) -> str:
+def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
     """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
-    words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
+    nights = f"{shown.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
-    if last:
-        words += f"{', ' if words else ''}{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}"
-    return words
-
-
-def known(case: Case | GroupFacts) -> str:
-    """Return what the ledger knows of a case, as its line says it."""
-    nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
-    last = case.last_verdict
-    said = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
-    if case.state == "known":
+    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
+    if not in_a_row and case.state == "known":
         nights = "known"
-    elif case.state == "new" and last:
+    elif not in_a_row and case.state == "new" and last:
         # Back after a night without a flag: new by the count, yet somebody has had a look before.
         nights = "new again"
-    return ", ".join(words for words in (nights, said) if words)
+    return ", ".join(filter(None, (nights, verdict)))
 
 
 def as_it_is(name: str) -> Markup:
@@ -363,7 +355,7 @@ def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     """Return whom to look at, in order."""
     lines = _patients(run, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
-    named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
+    named: list[Listed] = [*run.cases, *(run.groups or ())]
     states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),
