@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FACTS, enter, night, states
+from test_ledger import FACTS, VERDICTS, enter, night, states
 
 from screening.cohort.ids import kept_half, keyed_lots
 from screening.errors import UsageError
-from screening.ledger.database import PROJECTED, TABLES, VERDICTS, open_ledger
+from screening.ledger.database import PROJECTED, TABLES, open_ledger
 from screening.ledger.erasing import Whom, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed

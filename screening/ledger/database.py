@@ -29,9 +29,6 @@ from screening.storage.publishing import hold
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
 
-VERDICTS = ("confirmed", "not", "unsure", "known")
-"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
-
 STATES = get_args(State)
 """Of a flagged case; each is counted by itself, and together they are the cases of a night."""
 
@@ -160,6 +157,11 @@ ARTEFACTS = sa.Table(
     *_texts("sha256", "key", "series", "night", "patient", "keyed", nullable=True),
     sa.Index("artefacts_by_place", "place"),
 )
+
+
+def by_bytes(connection: sa.Connection, column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """A column of texts to order by as Python does: a server orders by the rules of a language."""
+    return column if connection.dialect.name == "sqlite" else sa.collate(column, "C")
 
 
 WAIT_SECONDS = 30

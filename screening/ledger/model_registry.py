@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from screening.documents.history import NightsBeside
 from screening.errors import UsageError
 from screening.ledger import trail
-from screening.ledger.database import CHAMPIONS, RUNS, Ledger
+from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
 from screening.ledger.kinds import KINDS, Promoted, Retired, Retrained, SealedAnew, append, nights_at
 from screening.ledger.trail import Head, facts_of, text_part
-from screening.ledger.verdicts import in_order
+from screening.ledger.verdicts import last_words
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -194,16 +194,13 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
     with ledger.reading() as connection:
         known = find_series(connection, series)
         refuse_other(connection, known, model, GIVE_CHAMPION)
-        last = {one.case_id: one for one in in_order(connection, known)}
-        keys = {one.key for one in last.values()}
-        runs = sa.select(RUNS.c.key, RUNS.c.entry).where(RUNS.c.series == known).order_by(RUNS.c.revision)
-        # Every night is some kilobytes of facts: only those of judged ones are read.
-        entries = {row.key: row.entry for row in connection.execute(runs) if row.key in keys}
-        nights = nights_at(connection, list(entries.values()))
-    tables = {key: nights[entry].table or "" for key, entry in entries.items()}
-    ordered = sorted(last.values(), key=lambda one: (one.night, one.case_id))
-    words = [LastWord(one.case_id, one.night, one.verdict, tables[one.key]) for one in ordered]
-    return Judged(known, tuple(words))
+        last = last_words(REVIEWS.c.series == known)
+        rows = connection.execute(sa.select(last).order_by(last.c.night, last.c.case_id)).all()
+        nights = nights_at(connection, sorted({row.run for row in rows}))
+    tables = {entry: facts.table or "" for entry, facts in nights.items()}
+    return Judged(
+        known, tuple(LastWord(row.case_id, row.night, row.verdict, tables[row.run]) for row in rows)
+    )
 
 
 def record_retraining(

@@ -144,10 +144,15 @@ def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
     return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
 
 
+def streamed(connection: sa.Connection, chosen: sa.Select[Any]) -> sa.CursorResult[Any]:
+    """Rows of which few are in memory at a time: a part of many cases is large."""
+    return connection.execute(chosen, execution_options={"yield_per": 100})
+
+
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
-    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(AT_ONCE // 5)
+    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(100)
     while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
         yield from rows
         after = (rows[-1].entry, rows[-1].part)
@@ -189,10 +194,7 @@ def plain(value: Any) -> str:
 
 Each = TypeVar("Each")
 
-AT_ONCE = 500
-"""Names given in one statement: more are too many for some databases."""
 
-
-def portions(values: Sequence[Each]) -> Iterator[Sequence[Each]]:
-    """The values in their order, some at a time."""
-    return (values[first : first + AT_ONCE] for first in range(0, len(values), AT_ONCE))
+def portions(values: Sequence[Each], at_once: int = 500) -> Iterator[Sequence[Each]]:
+    """The values in their order, some at a time: more in one statement are too many for some databases."""
+    return (values[first : first + at_once] for first in range(0, len(values), at_once))

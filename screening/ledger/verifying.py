@@ -16,9 +16,18 @@ import sqlalchemy as sa
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import MARKS, PARTS, PROJECTED, RUNS, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import MARKS, PARTS, PROJECTED, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
-from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, Reserved, append, facts_in, project
+from screening.ledger.kinds import (
+    Accepted,
+    Erasing,
+    Forgotten,
+    Purged,
+    append,
+    facts_in,
+    is_reserved,
+    project,
+)
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.spelling import shown_series
 from screening.storage.serialization import read_document
@@ -200,15 +209,8 @@ def _not_in_trail(
         if facts is None or facts.chain != chain or (facts.entry, facts.head) in accepted:
             continue
         known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
-        if not known and not _is_reserved(connection, facts.series, run.date):
+        begun = connection.scalars(sa.select(MARKS.c.series).where(MARKS.c.night == run.date).distinct())
+        whose = [series for series in begun if shown_series(series) == facts.series]
+        # What a killed command left before its night was entered is scored again.
+        if not known and not any(is_reserved(connection, series, run.date) for series in whose):
             yield path.parent, facts
-
-
-def _is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
-    """Whether a night was being scored, and has not been entered since."""
-    marks = sa.select(MARKS).where(MARKS.c.kind == Reserved.KIND, MARKS.c.night == night)
-    for mark in connection.execute(marks):
-        if shown_series(mark.series) == series:
-            mine = (RUNS.c.series == mark.series) & (RUNS.c.night == night) & (RUNS.c.entry > mark.entry)
-            return connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None
-    return False

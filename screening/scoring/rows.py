@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -132,19 +132,20 @@ class Rows:
                 more = [pa.array(mine, mask=mine == 0)] if numbered else []
                 append(pa.table([*batch.columns, *more], pa.schema(fields)).filter(pa.array(~gone(batch))))
 
-    def add_history(self, known: Mapping[str, Known], drawn: Collection[str]) -> None:
+    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:
         """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
-        `known`: cases by group where rows come in groups, otherwise by id. `drawn`: cases marked by lot.
+        `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
         """
         unit = "group" if "group" in self.schema.names else "id"
-        names, cases = pa.array(list(known), pa.string()), known.values()
-        facts = [[case.state for case in cases], [case.nights for case in cases], [n in drawn for n in known]]
-        columns = [pa.array(fact, kind) for fact, kind in zip(facts, HISTORY.values(), strict=True)]
         schema, new = pa.schema([*self.schema, *pa.schema(HISTORY)]), self.path.with_suffix(".new")
         with Rows(new).appending(schema) as append:
             for batch in self.batches():
-                at = pc.if_else(batch["flagged"], pc.index_in(batch[unit], names), None)
+                cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
+                at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
+                at = pc.if_else(batch["flagged"], at, None)
+                facts = [[getattr(case, name) for case in cases.values()] for name in HISTORY]
+                columns = [pa.array(fact, kind) for fact, kind in zip(facts, HISTORY.values(), strict=True)]
                 append(pa.table([*batch.columns, *(column.take(at) for column in columns)], schema=schema))
         new.replace(self.path)
         del self.schema
