@@ -207,7 +207,8 @@ def long_history(nights: int) -> None:
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
             with entering(ledger, brought) as tonight:
                 tonight.enter(())
-            record_verdicts(ledger, date, [Verdict(name, "not") for name in {*names[:15], *tonight.drawn}])
+            judged = {*names[:15], *tonight.drawn}
+            record_verdicts(ledger, date, [Verdict(name, "ruled out") for name in judged])
         began = time.perf_counter()
         told = history(ledger)
         seconds = time.perf_counter() - began

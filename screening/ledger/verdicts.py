@@ -15,13 +15,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.documents.run import RunDocument
+from screening.documents.run import RunDocument, Word
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
@@ -61,7 +61,7 @@ class Verdict:
 
     # Of the row, or of the group where rows come in groups.
     case_id: Annotated[str, Field(alias="id")]
-    verdict: Literal["confirmed", "not", "unsure", "known"]
+    verdict: Word
     site: Annotated[str, Field(max_length=100, pattern=NO_NULL)] = ""
     initials: Annotated[str, Field(max_length=20, pattern=NO_NULL)] = ""
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
@@ -164,7 +164,7 @@ def standing(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     turn = sa.func.row_number().over(partition_by=[*mine, REVIEWS.c.reviewer], order_by=latest)
     last = sa.select(REVIEWS, turn.label("turn")).where(*which).subquery()
     case, latest = [last.c.key, last.c.case_id], [last.c.given.desc(), last.c.entry.desc()]
-    side = sa.case((last.c.verdict.in_(HAS_IT), 1), (last.c.verdict == "not", -1), else_=0)
+    side = sa.case((last.c.verdict.in_(HAS_IT), 1), (last.c.verdict == "ruled out", -1), else_=0)
     apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(partition_by=case)
     newest = sa.func.row_number().over(partition_by=case, order_by=latest)
     words = sa.select(last, apart.label("apart"), newest.label("newest")).where(last.c.turn == 1).subquery()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -101,7 +102,7 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         raise UsageError(
             "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"
         )
-    best: tuple[bool, float, dict[str, Any]] | None = None
+    best: tuple[tuple[bool, float], dict[str, Any]] | None = None
     for batch in stream:
         alike = batch.id == name
         named = bool(alike.any())
@@ -110,17 +111,17 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         if not alike.any():
             continue
         rows = batch.take(alike)
-        # By lesions a voxel's score is that of the clusters around it.
-        whole = model.lesions is not None
-        scored = score_batch(model, batch).take(alike) if whole else score_batch(model, rows)
-        at = int(np.argmax(scored.score))
-        if best is not None and best[:2] >= (named, float(scored.score[at])):
-            continue
-        one = rows.take([at])
-        (case,) = explained(model, one, scored.take(np.array([at])), most=None)
-        best = named, float(scored.score[at]), case.to_dict() | {"flagged": bool(scored.flagged[at])}
+        if model.lesions is None:
+            table = score_batch(model, rows).rows
+        else:  # A voxel's score is that of the clusters around it.
+            table = score_batch(model, batch).rows.filter(pa.array(alike))
+        scores = table["score"].to_numpy()
+        at = int(np.argmax(scores))
+        if best is None or (named, scores[at]) > best[0]:
+            (case,) = explained(model, rows.take([at]), table.slice(at, 1), most=None)
+            best = (named, scores[at]), case.to_dict() | {"flagged": table["flagged"][at].as_py()}
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"
         )
-    return best[2]
+    return best[1]

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
-from screening.scoring.rows import DISPLAY, HISTORY, Rows
-from screening.storage.model import CHANCES
+from screening.scoring.rows import HISTORY, Rows
+from screening.storage.model import CHANCES, DISPLAY
 from screening.storage.serialization import read_document
 
 # Rows in memory at a time: for more of them the table is gone through again.
