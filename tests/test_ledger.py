@@ -34,11 +34,11 @@ def night(day: int, flagged: str, sampled: str = "", key: str | None = None, **o
     )
 
 
-def enter(ledger, one: NightCases, **how) -> SimpleNamespace:
+def enter(ledger, one: NightCases, attention=(), **how) -> SimpleNamespace:
     """Enter a night, or find it; what the ledger says of it."""
     with entering(ledger, one, **how) as tonight:
         if tonight.head is None:
-            tonight.enter(())
+            tonight.enter(attention)
         return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
 
 

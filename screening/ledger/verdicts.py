@@ -257,21 +257,22 @@ def _read(path: Path, run: RunDocument, known: Mapping[str, bool]) -> list[Verdi
     _, problems = _line({"id": "", "verdict": "unsure"}, shared)
     if problems:
         faults, shared = [*faults, *(f"the file: {problem}" for problem in problems)], {}
-    verdicts: dict[str, Verdict] = {}
+    verdicts, names, needed = [], set[str](), run.model.stated.verdicts_need
     for place, line in enumerate(content["verdicts"], start=1):
         verdict, problems = _line(line, shared)
+        name = line.get("id") if isinstance(line, dict) else None
+        if isinstance(name, str):
+            problems += [] if name in known else ["its id is none of this run's flagged or sampled"]
+            problems += ["its id occurs twice"] if name in names else []
+            names.add(name)
         if verdict is not None:
-            if verdict.case_id not in known:
-                problems.append("its id is none of this run's flagged or sampled")
-            if verdict.case_id in verdicts:
-                problems.append("its id occurs twice")
-            needed = [name for name in run.model.stated.verdicts_need if not getattr(verdict, name).strip()]
-            problems += [f"it has no {name}, which the contract asks for" for name in needed]
-            verdicts[verdict.case_id] = verdict
+            lacking = [key for key in needed if not getattr(verdict, key).strip()]
+            problems += [f"it has no {key}, which the contract asks for" for key in lacking]
+            verdicts.append(verdict)
         faults += [f"verdict {place}: {problem}" for problem in problems]
     if faults:
         raise VerdictError(faults)
-    return [*verdicts.values()]
+    return verdicts
 
 
 def _line(line: object, shared: Mapping[str, object]) -> tuple[Verdict | None, list[str]]:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import MARKS, PARTS, PROJECTED, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import MARKS, PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
 from screening.ledger.kinds import (
     Accepted,
@@ -137,11 +137,16 @@ def _compare(connection: sa.Connection, table: sa.Table, again: sa.Table) -> Non
 
 
 def _refuse_strangers(connection: sa.Connection) -> None:
-    """Views, triggers and tables that are not ours can say something else than the trail."""
+    """Views, triggers, tables and columns that are not ours can say something else than the trail."""
     looked = sa.inspect(connection)
-    known = {*TABLES.tables, *PROJECTED.tables}
+    ours = {**TABLES.tables, **PROJECTED.tables}
     there = [f"view {name}" for name in looked.get_view_names()]
-    there += [f"table {name}" for name in looked.get_table_names() if name not in known]
+    for name in looked.get_table_names():
+        columns = [column["name"] for column in looked.get_columns(name)] if name in ours else []
+        there += [] if name in ours else [f"table {name}"]
+        there += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
+    settings = connection.scalars(sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version"))
+    there += [f"setting {name}" for name in settings]
     if connection.dialect.name == "sqlite":
         asked = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     else:
