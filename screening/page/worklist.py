@@ -352,7 +352,7 @@ def trail(run: RunDocument) -> str:
 
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
-    """Return whom to look at, in order."""
+    """Return the worklist in its parts, the highest score first."""
     lines = _patients(run, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
     named: list[Listed] = [*run.cases, *(run.groups or ())]
