@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from screening.cohort.reading import read_cohort
     from screening.comparison.compare import compare
+    from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
     from screening.machines.multi_class import MultiClassSVM
     from screening.machines.one_class import OneClassSVM
     from screening.machines.two_class import TwoClassSVM
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from screening.recipes.loading import load_recipe
     from screening.scoring.score import score
     from screening.sources.database import Database
-    from screening.statistics.threshold_search import Rule
     from screening.storage.loading import load_model
     from screening.storage.model import save_model
     from screening.training.train import train
@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Database": "sources.database",
+    "GMean": "documents.figures",
+    "MaxFlagRate": "documents.figures",
+    "MinSensitivity": "documents.figures",
+    "MissCost": "documents.figures",
     "MultiClassSVM": "machines.multi_class",
     "OneClassSVM": "machines.one_class",
-    "Rule": "statistics.threshold_search",
+    "Threshold": "documents.figures",
     "TwoClassSVM": "machines.two_class",
     "build": "recipes.building",
     "compare": "comparison.compare",
@@ -44,9 +48,13 @@ _HOMES = {
 
 __all__ = [
     "Database",
+    "GMean",
+    "MaxFlagRate",
+    "MinSensitivity",
+    "MissCost",
     "MultiClassSVM",
     "OneClassSVM",
-    "Rule",
+    "Threshold",
     "TwoClassSVM",
     "__version__",
     "build",

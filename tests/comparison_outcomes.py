@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from screening.statistics.operating_point import Rule, choose
+from screening.documents.figures import Threshold
+from screening.statistics.operating_point import choose
 from screening.validation.validation import Outcome, Validation
 
 
@@ -13,4 +14,4 @@ def outcome(scores, positive, groups=None, threshold=0.5) -> Outcome:
         scores=scores, repeats=scores[None], fold=np.arange(len(scores)) % 5,
         watched=np.asarray(positive)[:, None], own=scores > 0, predicted=None, groups=groups, n_settings=1,
     )  # fmt: skip
-    return Outcome(validation, [choose(scores[:, 0], positive, Rule("threshold", threshold))])
+    return Outcome(validation, [choose(scores[:, 0], positive, Threshold(threshold))])

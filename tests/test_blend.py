@@ -119,7 +119,7 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, mon
 
     monkeypatch.setattr(held_out, "hold_out", failing)
 
-    model = train(cohort, blend("svm", "logistic"), search=1)
+    model = train(cohort, blend("svm", "logistic"), search=1, beside=())
 
     assert [each["name"] for each in model.document["recipe"]["members"]] == ["svm"]
     assert "member logistic left out: it will not" in model.document["training"]["notes"]
@@ -131,7 +131,9 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
     few.loc[few["ill"] == "yes", "fever"] += 2
 
     model = train(
-        read_cohort(written(few, tmp_path / "few.csv"), label="ill", id="patient", need_label=True), search=6
+        read_cohort(written(few, tmp_path / "few.csv"), label="ill", id="patient", need_label=True),
+        search=6,
+        beside=(),
     )
 
     assert {each["name"] for each in model.document["recipe"]["members"]} <= {
@@ -203,7 +205,7 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
 ):
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
     monkeypatch.setattr(held_out, "SPANNING", 30)
-    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params)
+    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params, beside=())
 
     notes = [note for note in model.document["training"]["notes"] if "in the span of" in note]
     assert len(notes) == (rows is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.neighbourhood import with_neighbourhood
@@ -16,6 +17,18 @@ from screening.sources.opening import Readable, source_at
 from screening.sources.readers import Source
 
 __all__ = ["CohortStream", "check_cohort", "open_cohort", "opened", "read_cohort"]
+
+
+class Reading(TypedDict, total=False):
+    """How a table is read, as `read_cohort` takes it."""
+
+    contract: Contract | str | Path | None
+    label: str | None
+    positive: str | Sequence[str] | None
+    id: str | None
+    group: str | None
+    drop: str | Sequence[str]
+    neighbourhood: int | None
 
 
 def read_cohort(
