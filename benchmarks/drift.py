@@ -206,7 +206,9 @@ def long_history(nights: int) -> None:
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
             found = record_night(ledger, brought)
-            record_verdicts(ledger, date, [Verdict(name, "not") for name in {*names[:15], *found.drawn}])
+            record_verdicts(
+                ledger, date, [Verdict(name, "ruled out") for name in {*names[:15], *found.drawn}]
+            )
         began = time.perf_counter()
         told = history(ledger)
         seconds = time.perf_counter() - began

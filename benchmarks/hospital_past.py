@@ -39,8 +39,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from screening import MinSensitivity, read_cohort, train, validate
-from screening.cohort.reading import open_cohort
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import starter_contract
+from screening.cohort.stream import open_cohort
 from screening.storage.model import Model
 
 LABEL, PATIENT, STAY = "readmitted_30d", "patient_nbr", "encounter_id"

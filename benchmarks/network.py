@@ -127,7 +127,7 @@ class Ward:
         if number % 2 and not table:
             flagged = list(self.in_force[date_of(number)][1])
             names = [*flagged[:JUDGED], *self._patients(number)[-SAMPLED:]]
-            words = {name: "confirmed" if hash_of(name) % 4 == 0 else "not" for name in names}
+            words = {name: "confirmed" if hash_of(name) % 4 == 0 else "ruled out" for name in names}
             self.said |= {(date_of(number), name, key): word for name, word in words.items()}
             yield self.enter(
                 Entered(key=key, verdicts=tuple(Verdict(name, word) for name, word in words.items()))
@@ -155,7 +155,7 @@ class Ward:
             last=nights[-1],
             nights=len(nights),
             confirmed=words["confirmed"],
-            not_=words["not"],
+            ruled_out=words["ruled out"],
             already=0,
             disagreeing=0,
             left_out={},
@@ -207,7 +207,7 @@ class Ward:
             since_first = row > 0 and night >= before[-min(row, len(before))]
             if word == "confirmed" and (since_first or night >= recent):
                 states["known"] += 1
-            elif row and word == "not" and since_first:
+            elif row and word == "ruled out" and since_first:
                 states["ruled_out"] += 1
             else:
                 states["pending" if row else "new"] += 1

@@ -190,7 +190,7 @@ def trained(
 ) -> Trained:
     """The first half of `screening.training.train.train`, with its functions in its order."""
     recipe = load_recipe(name)
-    task = ask(past, tells_apart(recipe, past))
+    task, _ = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
     study = planned(sample, task, 5, repeats, seed, search=search)
     held_out = held_out_by(replace(study, params=params or {}), recipe, resources=Resources(jobs=1))

@@ -143,7 +143,9 @@ def nights_of(
         top = [] if review == "audit" else waiting[:TOP]
         asked = [] if review == "part" and rng.random() < 0.4 else [*{*top, *recorded.drawn, *sampled}]
         day = number + (int(rng.integers(0, 8)) if review == "late" else 0)
-        due.append((day, key, [Verdict(name, "confirmed" if has_it[name] else "not") for name in asked]))
+        due.append(
+            (day, key, [Verdict(name, "confirmed" if has_it[name] else "ruled out") for name in asked])
+        )
         for _, of_key, verdicts in [one for one in due if one[0] <= number]:
             record_verdicts(ledger, of_key, verdicts)
         due = [one for one in due if one[0] > number]

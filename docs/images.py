@@ -122,7 +122,7 @@ def nights(folder: Path, model: Path, table: Path) -> None:
         screen("score", model, folder / "present.csv", "--date", date, "--out", out, *ledger)
         run = json.loads((out / "run.json").read_text(encoding="utf-8"))
         told = [
-            {"id": case["id"], "verdict": "confirmed" if case["id"] in ill else "not"}
+            {"id": case["id"], "verdict": "confirmed" if case["id"] in ill else "ruled out"}
             for case in run["cases"][::2]
         ]
         verdicts = {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": told}

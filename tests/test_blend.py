@@ -155,7 +155,7 @@ def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
     flagged = np.flatnonzero(model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0])[:5]
 
     rows = cohort.take(flagged)
-    told = explained(model, rows, score_batch(model, rows))
+    told = explained(model, rows, score_batch(model, rows).rows)
 
     assert {name for each in told for name in each.votes} == {
         "svm_weighted",

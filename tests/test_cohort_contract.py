@@ -11,7 +11,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import starter_contract
 from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
 from screening.errors import CohortError, UsageError

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort.reading import open_cohort, read_cohort
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import read_cohort, starter_contract
+from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 
@@ -26,7 +26,7 @@ def kinds(contract):
 
 TYPES = {
     "decimals": (np.linspace(0, 1, N), {"x": "number"}),
-    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}), "zero and one": ([0, 1] * 30, {"x": "number"}),
+    "few whole numbers": ([1, 2, 3] * 20, {"x": "number"}), "zero and one": ([0, 1] * 30, {"x": "boolean"}),
     "t and f": (["t", "f"] * 30, {"x": "boolean"}), "Yes and no": (["Yes", "no"] * 30, {"x": "boolean"}),
     "text": (["M", "F", "I"] * 20, {"x": "category"}), "ranges": (["40-49", "50-59"] * 30, {"x": "category"}),
     "numbers and words": (["2", "4", "more"] * 20, {"x": "category"}),
@@ -76,12 +76,25 @@ def test_other_whole_numbers_stay_features(tmp_path, name, values):
     assert read_cohort(cohort_of(tmp_path, **{name: values})).names == ["usable", name]
 
 
-@pytest.mark.parametrize("cell", ["NA", "<5", "haemolysed", "1.234,5"])
-def test_a_few_odd_cells_among_numbers_are_refused_not_made_a_category(tmp_path, cell):
-    values = [f"{i}.5" for i in range(N - 1)] + [cell]
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("NA", "listed in missing_values"),
+        ("haemolysed", "listed in missing_values"),
+        ("<5", "as their limit"),
+    ],
+)
+def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(tmp_path, cell, words):
+    cohort = read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell]))
 
-    with pytest.raises(CohortError, match=r"column 'x', row 60: .*contract|column 'x', row 60: .*separators"):
-        read_cohort(cohort_of(tmp_path, x=values))
+    assert kinds(cohort.contract) == {"x": "number"}
+    assert np.isnan(cohort.features["x"].iloc[-1]) or cohort.features["x"].iloc[-1] == 5
+    assert any(note.startswith("column 'x': ") and words in note for note in cohort.notes)
+
+
+def test_a_number_in_another_notation_is_refused_by_its_row(tmp_path):
+    with pytest.raises(CohortError, match=r"column 'x', row 60: .*separators"):
+        read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + ["1,5"]))
 
 
 def test_a_number_far_from_all_others_is_said(tmp_path):
@@ -238,11 +251,13 @@ def test_other_far_numbers_stay_values(tmp_path, values):
     assert starter_contract(path)[0].features["x"].missing_values == []
 
 
-def test_without_a_contract_a_code_is_said_and_read_as_it_stands(tmp_path):
-    cohort = read_cohort(cohort_of(tmp_path, x=with_codes(-99)))
+def test_columns_of_one_finding_stand_in_one_note(tmp_path):
+    odd = {f"v{i}": ["NA", *(f"{row}.5" for row in range(1, N))] for i in range(40)}
 
-    assert any("is it one?" in note for note in cohort.notes)
-    assert cohort.features["x"].min() == -99
+    notes = starter_contract(cohort_of(tmp_path, **odd))[1]
+
+    (said,) = (note for note in notes if "missing_values" in note)
+    assert said.startswith("columns 'v0', 'v1', ") and "and 20 more: " in said
 
 
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])

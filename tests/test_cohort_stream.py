@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cohort.cohort import joined
-from screening.cohort.reading import open_cohort, read_cohort
+from screening.cohort.reading import read_cohort
+from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 

@@ -76,7 +76,7 @@ def test_the_plain_machine_with_a_tuned_threshold_is_always_the_control(compared
 def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     # Flip every label of the first fold: with one setting, its scores must stay as they were.
     whole = cohort(folder, "one", drop=["ward"])
-    recipe, task = load_recipe("svm"), ask(whole, False)
+    recipe, task = load_recipe("svm"), ask(whole, False)[0]
     study = planned(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)

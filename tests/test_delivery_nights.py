@@ -9,7 +9,7 @@ from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
 from screening.documents.run import Delivery
-from screening.gates.own_nights import LEAST
+from screening.gates.drift import LEAST
 from screening.ledger.database import open_ledger
 from screening.storage.model import save_model
 

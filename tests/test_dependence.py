@@ -6,8 +6,7 @@ import pytest
 
 from screening import read_cohort, train
 from screening.cohort.dependence import CODE, dependence, signs
-from screening.cohort.reading import check_cohort
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import check_cohort, starter_contract
 from screening.errors import UsageError
 from screening.sources.opening import source_at
 

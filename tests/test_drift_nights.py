@@ -8,7 +8,8 @@ from drift_gates import CONTRACT, stored
 from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
-from screening.cohort.reading import check_cohort, open_cohort
+from screening.cohort.reading import check_cohort
+from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.gates.column_profile import profile

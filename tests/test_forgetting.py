@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
 from screening.cohort.ids import kept_half, keyed_lots
+from screening.documents.run import VERDICTS
 from screening.errors import UsageError
-from screening.ledger.database import PROJECTED, TABLES, VERDICTS, open_ledger
+from screening.ledger.database import PROJECTED, TABLES, open_ledger
 from screening.ledger.erasing import Whom, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed
@@ -40,7 +41,9 @@ def three_nights(ledger) -> None:
     key = "key of 2026-01-01"
     record_verdicts(ledger, key, [Verdict(SECRET, "unsure", "ward 7", "ab", "his note of old")])
     record_verdicts(ledger, key, [Verdict(SECRET, "confirmed", "ward 7", "ab", "her note")])
-    record_verdicts(ledger, key, [Verdict("b", "not", "ward 7", "cd", f"in one room with {SECRET}, not 1")])
+    record_verdicts(
+        ledger, key, [Verdict("b", "ruled out", "ward 7", "cd", f"in one room with {SECRET}, not 1")]
+    )
     record_verdicts(ledger, "key of 2026-01-02", [Verdict("c", "confirmed", "", "cd", "")])
 
 

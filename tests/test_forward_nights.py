@@ -43,7 +43,7 @@ def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PRO
         )  # fmt: skip
         enter(ledger, one, force=True)
         judged = [*np.flatnonzero(flagged), *sampled]
-        words = [Verdict(names[at], "confirmed" if ill[at] else "not") for at in judged]
+        words = [Verdict(names[at], "confirmed" if ill[at] else "ruled out") for at in judged]
         record_verdicts(ledger, one.key, words)
 
 

@@ -1,9 +1,11 @@
 """One matrix of held-out scores, and the folds are the model: nobody is judged by a machine that saw them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from comparison_outcomes import BINARY_TASK
 from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,14 +18,12 @@ from screening.statistics.operating_point import choose
 from screening.statistics.p_values import p_values
 from screening.validation.judge import HeldOutScores, check_model, refuse_too_few
 from screening.validation.search import APART, CONSTANT, choose_setting
-from screening.validation.task import Task
 from screening.validation.validation import Validation
 
 BINARY = {
     "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
     "one_class_conformal": {"passes": 1, "width": 3.0}, "act_feature_space": {"passes": 1}, "e_smote_svm": {},
 }  # fmt: skip
-BINARY_TASK = Task("binary", "ill", ("yes",), ("negative", "yes"), ("yes",))
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
 
 
@@ -107,7 +107,7 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tm
 @given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
-        rule = MinSensitivity(sensitivity, confidence)
+        rule = MinSensitivity(sensitivity, confidence=confidence)
         refuse_too_few("yes", cases, rule)
 
     with pytest.raises(UsageError) as refused:
@@ -174,12 +174,11 @@ def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
 
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     target, fold, scores = folds_of()
-    watched = target[:, None] == 1
-    validation = Validation(scores[:, None], scores[None, :, None], fold, watched, watched, None, None, 1)
+    validation = Validation(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
 
     def check(trained):
-        check_model(HeldOutScores("svm", BINARY_TASK, validation, trained), 0, point)
+        check_model(HeldOutScores("svm", replace(validation, trained=trained)), 0, point)
 
     check(scores[:, None])
     with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):

@@ -52,7 +52,7 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
         }
         date = f"2026-01-{number + 1:02d}"
         enter(ledger, NightCases(date, QUESTION, date, tuple(flagged), tuple(sampled), facts))
-        said = [Verdict(name, "confirmed" if name in ill else "not") for name in [*flagged, *sampled]]
+        said = [Verdict(name, "confirmed" if name in ill else "ruled out") for name in [*flagged, *sampled]]
         record_verdicts(ledger, date, said)
         truth["found"] |= ill & set(flagged)
         truth["judged"] |= set(flagged)

@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort.reading import check_cohort
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import check_cohort, starter_contract
 from screening.contract.contract import Contract
 
 COUNT = 12

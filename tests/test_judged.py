@@ -30,7 +30,7 @@ def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None
 
 
 def test_who_was_confirmed_last_week_comes_back_as_known_and_not_as_new(ledger):
-    night(ledger, 1, "abc", {"a": "confirmed", "b": "not", "c": "known"})
+    night(ledger, 1, "abc", {"a": "confirmed", "b": "ruled out", "c": "known"})
     night(ledger, 2, "")
     back = night(ledger, 8, "abc")
 
@@ -52,7 +52,7 @@ def test_a_confirmed_case_stays_known_for_as_long_as_the_contract_says(ledger, d
 
 def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
     night(ledger, 1, "ab", {"a": "confirmed", "b": "confirmed"})
-    night(ledger, 20, "ab", {"b": "not"})
+    night(ledger, 20, "ab", {"b": "ruled out"})
 
     assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "ruled out"}
 
@@ -69,8 +69,12 @@ def word_of(ledger) -> dict[str, int]:
 
 def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
     night(ledger, 1, "a")
-    entries = [said(ledger, "not", "09:00"), said(ledger, "confirmed", "10:00")]
-    replayed = [said(ledger, "not", "09:00"), said(ledger, "unsure", "08:00"), said(ledger, "not", None)]
+    entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
+    replayed = [
+        said(ledger, "ruled out", "09:00"),
+        said(ledger, "unsure", "08:00"),
+        said(ledger, "ruled out", None),
+    ]
 
     assert entries == [{"new": 1}, {"changed": 1}]
     # The same file, an older one read late, and the first one without its times.
@@ -82,14 +86,14 @@ def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger)
 def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
     night(ledger, 1, "ab")
     first = said(ledger, "confirmed", "09:00")
-    contrary = said(ledger, "not", "10:00", "cd")
+    contrary = said(ledger, "ruled out", "10:00", "cd")
     disputed = word_of(ledger)
     shown = night(ledger, 2, "a").cases["a"]
     sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
-    agreed = said(ledger, "not", "11:00")
+    agreed = said(ledger, "ruled out", "11:00")
 
     assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
-    assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"not": 1})
+    assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1})
     assert (shown.state, shown.verdict) == ("pending", ("2026-01-01", "disputed"))
     assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
     assert "two reviewers contradict each other" in " ".join(sentence)
@@ -98,14 +102,14 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
 def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
     night(ledger, 1, "a")
     said(ledger, "confirmed", "09:00")
-    said(ledger, "not", "10:00", "cd")
+    said(ledger, "ruled out", "10:00", "cd")
     erase(ledger, "purge", "old", Whom())
 
     assert word_of(ledger) == {"disputed": 1}
 
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
-    for key, word in (("zz first", "not"), ("aa corrected", "confirmed")):
+    for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, NightCases(key, QUESTION, "2026-01-01", ("a",), (), FACTS), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
 
@@ -113,10 +117,10 @@ def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last
 
 
 def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
-    night(ledger, 1, "abcd", {"a": "confirmed", "b": "not", "c": "unsure"})
+    night(ledger, 1, "abcd", {"a": "confirmed", "b": "ruled out", "c": "unsure"})
     night(ledger, 2, "abce", {"e": "confirmed"})
     night(ledger, 3, "bcf")
-    night(ledger, 4, "aef", {"f": "not", "a": "known"})
+    night(ledger, 4, "aef", {"f": "ruled out", "a": "known"})
     night(ledger, 5, "bf")
     told = history(ledger, verify=True)
     names = ("cases", "new", "pending", "ruled_out", "known", "no_longer_flagged")
@@ -136,7 +140,7 @@ def test_counts_of_five_nights_are_those_counted_by_hand(ledger):
 
 
 def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
-    first = night(ledger, 1, "abcdefghij", {"a": "confirmed", "b": "not"})
+    first = night(ledger, 1, "abcdefghij", {"a": "confirmed", "b": "ruled out"})
     second = night(ledger, 2, "abcdefghijklm", draw=2)
     all_who_wait = night(ledger, 3, "abcdlm", draw=9)
     none = night(ledger, 4, "nop", draw=0)
@@ -155,7 +159,7 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
     first = night(ledger, 1, "abcdefghij")
     second = night(ledger, 2, "klmn")
     third = night(ledger, 3, "opqrstuvw")
-    said = [{name: "not" for name in found.drawn} for found in (first, second, third)]
+    said = [{name: "ruled out" for name in found.drawn} for found in (first, second, third)]
     said[0][first.drawn[0]], said[1][second.drawn[0]] = "confirmed", "unsure"
     del said[2][third.drawn[0]]
     for key, words in zip(("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True):
@@ -169,7 +173,7 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
 
 
 def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
-    night(ledger, 1, "ab", {"a": "not", "b": "not"})
+    night(ledger, 1, "ab", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "abc", {"c": "confirmed"})
     # Of a row the last word counts, on its earlier nights too.
     night(ledger, 3, "bc", {"b": "confirmed"})
@@ -184,7 +188,7 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
 
 
 def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
-    night(ledger, 1, "abc", {"a": "not", "b": "not"})
+    night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]
     record_verdicts(ledger, "2026-01-01", [Verdict("c", "unsure")])
@@ -197,7 +201,7 @@ def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged
 
 def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     nameless = QUESTION | {"id": None}
-    for day, word in ((1, "confirmed"), (2, "not")):
+    for day, word in ((1, "confirmed"), (2, "ruled out")):
         date = f"2026-01-{day:02d}"
         enter(ledger, NightCases(date, nameless, date, ("0",), (), FACTS))
         record_verdicts(ledger, date, [Verdict("0", word)])
@@ -226,6 +230,6 @@ def test_few_cases_that_stand_for_many_tell_less_than_their_share_shows():
 
 
 def test_who_is_unsure_has_not_judged():
-    words = tally(["confirmed", "known", "not", "unsure", "unsure"])
+    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
     assert (words.found, words.judged) == (2, 3)

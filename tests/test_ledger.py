@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening.documents.run import VERDICTS
 from screening.errors import UsageError
-from screening.ledger.database import RUNS, STATES, VERDICTS, open_ledger
+from screening.ledger.database import RUNS, STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import Known, NightCases, _state, audit_of, entering, record_night
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
@@ -59,22 +60,22 @@ def test_who_was_flagged_the_night_before_is_ongoing_and_who_is_no_longer_is_res
 
 def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
     enter(ledger, night(1, "abc"))
-    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "not"), Verdict("b", "unsure")])
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("b", "unsure")])
     second = enter(ledger, night(2, "abc"))
     third = enter(ledger, night(3, "abc"))
 
     assert states(second) == states(third) == {"a": "ruled out", "b": "pending", "c": "pending"}
-    assert third.cases["a"].verdict == ("2026-01-01", "not")
+    assert third.cases["a"].verdict == ("2026-01-01", "ruled out")
 
 
 def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_is_told(ledger):
     enter(ledger, night(1, "a"))
-    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "not")])
+    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out")])
     enter(ledger, night(2, ""))
     third = enter(ledger, night(3, "a"))
 
     assert states(third) == {"a": "new"}
-    assert third.cases["a"].verdict == ("2026-01-01", "not")
+    assert third.cases["a"].verdict == ("2026-01-01", "ruled out")
     assert states(enter(ledger, night(4, "a"))) == {"a": "pending"}
 
 
@@ -121,7 +122,7 @@ def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
 
 def test_the_last_word_is_that_of_the_later_night_whenever_it_was_entered(ledger):
     enter(ledger, night(2, "a"))
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "not")])
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "ruled out")])
     enter(ledger, night(1, "a"))
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
 
@@ -217,8 +218,8 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
     key = "key of 2026-01-01"
 
     told = [
-        record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "confirmed")]),
-        record_verdicts(ledger, key, [Verdict("a", "not", "ward 3", "xy"), Verdict("z", "not")]),
+        record_verdicts(ledger, key, [Verdict("a", "ruled out", "ward 3", "xy"), Verdict("z", "confirmed")]),
+        record_verdicts(ledger, key, [Verdict("a", "ruled out", "ward 3", "xy"), Verdict("z", "ruled out")]),
     ]
 
     assert told == [
@@ -226,8 +227,8 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
         {"new": 0, "changed": 1, "unchanged": 1, "older": 0, "disputed": 0},
     ]
     (run,) = history(ledger, verify=True)["runs"]
-    assert run["verdicts"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0, "disputed": 0}
-    assert run["sample"] == {"confirmed": 0, "not": 1, "unsure": 0, "known": 0, "disputed": 0}
+    assert run["verdicts"] == {"confirmed": 0, "ruled_out": 1, "unsure": 0, "known": 0, "disputed": 0}
+    assert run["sample"] == {"confirmed": 0, "ruled_out": 1, "unsure": 0, "known": 0, "disputed": 0}
 
 
 def test_a_night_is_one_transaction(ledger):

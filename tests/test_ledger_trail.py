@@ -27,7 +27,7 @@ def ledger(place):
     with open_ledger(place, make=True) as opened:
         enter(opened, night(1, "ab", "z"))
         enter(opened, night(2, "bc"))
-        record_verdicts(opened, "key of 2026-01-01", [Verdict("a", "not"), Verdict("z", "confirmed")])
+        record_verdicts(opened, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("z", "confirmed")])
         record_revision(opened, "threshold", CHANGE)
         yield opened
 
@@ -156,7 +156,7 @@ def test_a_chain_written_anew_to_its_end_is_found_by_a_head_kept_elsewhere(ledge
 
 
 def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "not")])
+    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "ruled out")])
     record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "unsure")])
     with ledger.reading() as connection:
         named = entries(connection, TRAIL.c.number.in_((6, 7)))
@@ -171,7 +171,7 @@ def test_what_names_no_patient_names_none(place):
     with open_ledger(place, make=True) as ledger:
         enter(ledger, night(1, "", "", facts=FACTS | {"drift": drift}))
         enter(ledger, NightCases(**vars(night(2, "")) | {"flagged": ("SECRET77",), "sampled": ("SECRET78",)}))
-        record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "not", note="SECRET79")])
+        record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "ruled out", note="SECRET79")])
         enter(ledger, NightCases(**vars(night(3, "")) | {"flagged": ("SECRET77",)}))
         with ledger.reading() as connection:
             facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, train
 from screening.cli import app
-from screening.cohort.starter import starter_contract
+from screening.cohort.reading import starter_contract
 from screening.storage.model import save_model
 
 Mutation = Callable[[pd.DataFrame, str, np.random.Generator], pd.DataFrame]

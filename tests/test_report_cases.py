@@ -176,7 +176,7 @@ def test_one_that_comes_back_with_an_old_verdict_is_new_again():
     run["cases"][0] |= {
         "state": "new",
         "nights": 1,
-        "last_verdict": {"night": "2026-01-27", "verdict": "not"},
+        "last_verdict": {"night": "2026-01-27", "verdict": "ruled out"},
     }
 
     assert "new again, ruled out on 2026-01-27" in Outline(render_run(run)).text

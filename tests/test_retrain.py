@@ -65,7 +65,7 @@ def ward(tmp_path_factory):
         run = json.loads((out / "run.json").read_text())
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
         names = [*(case["id"] for case in run["cases"]), *run["sample"]]
-        words = {name: "confirmed" if ill[name] else "not" for name in names}
+        words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         (folder / "v.json").write_text(json.dumps(said(out, words)))
         screen("review", out, folder / "v.json", "--ledger", folder / "l.db")
         given_words |= words
@@ -97,7 +97,7 @@ def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(
     methods = [[one.recipe for one in each.facts.validation.comparison.beside] for each in (champion, model)]
     assert methods[0] == methods[1]
     facts = next_model["verdicts"]
-    assert facts["confirmed"] + facts["not"] == len(words)
+    assert facts["confirmed"] + facts["ruled_out"] == len(words)
     assert (facts["nights"], facts["first"], facts["last"]) == (2, "2026-03-01", "2026-03-02")
     assert model.document["training"]["verdicts"] == facts
 
@@ -195,17 +195,17 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, tables):
         word(folder, names[0], "confirmed", "2026-03-01"),
         word(folder, names[1], "unsure", "2026-03-01"),
         word(folder, names[2], "known", "2026-03-01"),
-        word(folder, names[3], "not", "2026-03-01", "f" * 16),
-        word(folder, names[4], "not", "2026-03-01", ""),
-        word(folder, "erased-0123456789abcdef", "not", "2026-03-01"),
-        word(folder, names[5], "not", "2026-03-02"),
-        word(folder, names[6], "not", "2026-03-09", "f" * 16),
+        word(folder, names[3], "ruled out", "2026-03-01", "f" * 16),
+        word(folder, names[4], "ruled out", "2026-03-01", ""),
+        word(folder, "erased-0123456789abcdef", "ruled out", "2026-03-01"),
+        word(folder, names[5], "ruled out", "2026-03-02"),
+        word(folder, names[6], "ruled out", "2026-03-09", "f" * 16),
     )  # fmt: skip
 
     assert found.facts.left_out == {
         UNSURE: 1, KNOWN: 1, OTHER_TABLE: 1, NO_DIGEST: 1, NO_ROW: 1, NO_TABLE: 2
     }  # fmt: skip
-    assert (found.facts.confirmed, found.facts.not_) == (1, 0)
+    assert (found.facts.confirmed, found.facts.ruled_out) == (1, 0)
     assert found.cohort.n_rows == past.n_rows + 1
 
 
@@ -229,7 +229,7 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
     twice = [night.iloc[sorted(same - changed)], other.iloc[sorted(changed)]]
     past = read(champion, folder, pd.concat([patients(), *twice]))
     names = list(night["patient"])
-    words = [word(folder, names[at], "not", "2026-03-01") for at in sorted(told)]
+    words = [word(folder, names[at], "ruled out", "2026-03-01") for at in sorted(told)]
     found = cohort_of(champion, past, folder, *words)
     cohort = found.cohort
 
@@ -246,7 +246,7 @@ def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched
     folder, night = tables
     past = read(champion, folder, patients())
     fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=())
-    words = [word(folder, night["patient"][at], "not", "2026-03-01") for at in (0, 1)]
+    words = [word(folder, night["patient"][at], "ruled out", "2026-03-01") for at in (0, 1)]
     model = retrained(fixed, cohort_of(fixed, past, folder, *words))
     candidates = model.document["validation"]["search"]["candidates"]
 
@@ -258,7 +258,10 @@ def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(cha
     folder, night = tables
     past = read(champion, folder, pd.concat([patients(), night]))
     ill = night[night["ill"] == "yes"]["patient"].iloc[0]
-    words = (word(folder, ill, "not", "2026-03-01"), word(folder, night["patient"][19], "not", "2026-03-01"))
+    words = (
+        word(folder, ill, "ruled out", "2026-03-01"),
+        word(folder, night["patient"][19], "ruled out", "2026-03-01"),
+    )
     found = cohort_of(champion, past, folder, *words)
 
     assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (night["ill"][19] == "yes"))
@@ -286,7 +289,7 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
     old = champion.contract.model_copy(update={"review_by": datetime.date(2025, 1, 1)})
     past = read_cohort(written(patients(), folder / "past.csv"), old, need_label=True)
     aged = replace(champion, contract=old)
-    words = [word(folder, night["patient"][0], "not", "2026-03-01")]
+    words = [word(folder, night["patient"][0], "ruled out", "2026-03-01")]
     found = cohort_of(aged, past, folder, *words)
     dated = retrained(aged, found, review_by=datetime.date(2028, 1, 1))
     silent = retrained(aged, found)
@@ -303,10 +306,10 @@ def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")
         enter(ledger, replace(one, facts=one.facts | {"table": f"t{day}"}))
-    record_verdicts(ledger, f"{SERIES} m 1", [Verdict("a", "not"), Verdict("b", "confirmed")])
+    record_verdicts(ledger, f"{SERIES} m 1", [Verdict("a", "ruled out"), Verdict("b", "confirmed")])
     record_verdicts(ledger, f"{SERIES} m 3", [Verdict("a", "confirmed")])
     enter(ledger, of_ward("ward-9", 3, "a"))
-    record_verdicts(ledger, "ward-9 m 3", [Verdict("a", "not")])
+    record_verdicts(ledger, "ward-9 m 3", [Verdict("a", "ruled out")])
 
     assert judged(ledger, SERIES, "m" * 64).words == (
         LastWord("b", "2026-01-01", "confirmed", "t1"),

@@ -64,7 +64,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
         {"id": ids[0], "verdict": "confirmed", "note": "line sepsis"},
         {"id": ids[1], "verdict": "unsure"},
     ]
-    given += [{"id": name, "verdict": "not"} for name in first["sample"]]
+    given += [{"id": name, "verdict": "ruled out"} for name in first["sample"]]
     told = answer("review", ward / "run1", as_file(saved(first, given), ward / "v.json"))
     second = score(model, ward, 2)
 
@@ -105,9 +105,9 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     run = score(model, ward, 1)
     name = run["cases"][0]["id"]
     given = [
-        {"id": name, "verdict": "perhaps"}, {"id": "SECRET77", "verdict": "not"},
-        {"id": name, "verdict": "not"}, {"id": run["sample"][0], "verdict": "not", "note": "x" * 3000},
-        {"id": run["sample"][1], "verdict": "not", "SECRET78": 1}, "SECRET79",
+        {"id": name, "verdict": "not"}, {"id": "SECRET77", "verdict": "ruled out"},
+        {"id": name, "verdict": "unsure"}, {"id": run["sample"][0], "verdict": "unsure", "note": 3000 * "x"},
+        {"id": run["sample"][1], "verdict": "ruled out", "SECRET78": 1}, "SECRET79",
     ]  # fmt: skip
     path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
     told = screen("review", ward / "run1", path, code=3)
@@ -232,11 +232,11 @@ def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward):
     words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--ledger", "screening.db"]
     screen(*words, "--series", "ward-2", "--out", "r2")
     run = json.loads((ward / "r2" / "run.json").read_text())
-    verdicts = as_file(saved(run, [{"id": run["cases"][0]["id"], "verdict": "not"}]), ward / "v.json")
+    verdicts = as_file(saved(run, [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]), ward / "v.json")
 
     assert "not of series ward-1" in screen("review", "r2", verdicts, "--series", "ward-1", code=2).stderr
     screen("review", "r2", verdicts, "--series", "ward-2")
-    assert answer("history", "--series", "ward-2")["runs"][0]["verdicts"]["not"] == 1
+    assert answer("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"] == 1
     assert "--series a b" in screen(*words, "--series", "a b", "--out", "r4", code=2).stderr
     assert "--ledger" in screen(*words[:-2], "--series", "ward-1", "--out", "r5", code=2).stderr
 

@@ -40,7 +40,7 @@ def desk(tmp_path_factory):
 
 def review(desk, said: dict, *words: object, code: int = 0):
     run = read_document(desk / "run", "run")
-    verdicts = [{"id": each["id"], "verdict": "not"} for each in run["cases"][:2]]
+    verdicts = [{"id": each["id"], "verdict": "ruled out"} for each in run["cases"][:2]]
     content = {"format": 1, "run_id": run["run_id"], "verdicts": verdicts} | said
     (desk / "verdicts.json").write_text(json.dumps(content))
     where = [desk / "run", desk / "verdicts.json", "--ledger", desk / "screening.db"]

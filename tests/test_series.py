@@ -137,7 +137,7 @@ def test_what_could_be_taken_for_something_else_is_no_name(name):
 def forgotten(ledger):
     """A night and two verdicts, of which one patient was erased: four entries."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
-    for word in ("not", "confirmed"):
+    for word in ("ruled out", "confirmed"):
         record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
     erase(ledger, "forget", "asked", Whom("a"))
     return ledger
@@ -157,7 +157,7 @@ CLAIM = """UPDATE parts SET facts = REPLACE(facts, '"erased":[', '"erased":[[1,0
     ("statement", "told"),
     [
         ("UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'", "entry 1 .run"),
-        ("UPDATE parts SET facts = REPLACE(facts, 'not', 'known') WHERE entry = 2", "entry 2 .verdict"),
+        ("UPDATE parts SET facts = REPLACE(facts, 'ruled out', 'known') WHERE entry = 2", "entry 2 .verdict"),
         ("UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2", "entry 2"),
         ("UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'", "entry 2 .verdict"),
         ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
@@ -177,8 +177,8 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
 def test_an_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, kind):
     """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
-    record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "not")])
-    words = {"facts": ("'not'", "'known'", "facts"), "names": ("'a'", "'b'", "what = 'case' AND names")}
+    record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
+    words = {"facts": ("'ruled out'", "'known'", "facts"), "names": ("'a'", "'b'", "what = 'case' AND names")}
     with ledger.writing() as connection:
         before, after, column = words[kind]
         column = column.rsplit(maxsplit=1)[-1]

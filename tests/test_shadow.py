@@ -44,7 +44,7 @@ def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_
         for day, (ours, theirs) in enumerate(flagged, start=1):
             for book in (beside, alone):
                 enter(book, of_ward("ward-1", day, "".join(sorted(ours))))
-                said = [Verdict(name, "not") for name in sorted(ours)[:1]]
+                said = [Verdict(name, "ruled out") for name in sorted(ours)[:1]]
                 record_verdicts(book, f"ward-1 m {day}", said)
             enter(beside, shadow(day, "".join(sorted(theirs))))
         found = compare_nights(beside, "ward-1", SHADOW)
@@ -62,7 +62,8 @@ def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
             facts = one.facts | {"unflagged": {"cases": 10 - len(flagged)}}
             enter(ledger, replace(one, facts=facts, sampled=tuple({"d"} - set(flagged))))
     verdicts = [
-        Verdict("a", "not"), Verdict("b", "confirmed"), Verdict("c", "unsure"), Verdict("d", "confirmed"),
+        Verdict("a", "ruled out"), Verdict("b", "confirmed"), Verdict("c", "unsure"),
+        Verdict("d", "confirmed"),
     ]  # fmt: skip
     record_verdicts(ledger, "ward-1 m 1", verdicts)
     found = compare_nights(ledger, "ward-1", SHADOW[:12])
@@ -109,7 +110,7 @@ def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger
 def test_nobody_reviews_a_shadow(ledger):
     enter(ledger, shadow(1, "a"))
     with pytest.raises(UsageError, match="in shadow"):
-        record_verdicts(ledger, "ward-1 n 1", [Verdict("a", "not")])
+        record_verdicts(ledger, "ward-1 n 1", [Verdict("a", "ruled out")])
 
 
 def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):

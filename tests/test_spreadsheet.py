@@ -39,7 +39,7 @@ def test_with_a_ledger_the_state_of_every_case_stands_behind(model, ledger, tmp_
     one, two = written(first, tmp_path / "1.csv"), written(pd.concat([first[:40], later]), tmp_path / "2.csv")
     before = score(model, one, tmp_path / "run1", date="2026-03-01", ledger=ledger)
     judged = min(set(flagged(before)["id"]) & set(first["patient"][:40]))
-    record_verdicts(ledger, before.document["ledger"]["key"], [Verdict(judged, "not")])
+    record_verdicts(ledger, before.document["ledger"]["key"], [Verdict(judged, "ruled out")])
 
     run = score(model, two, tmp_path / "run2", date="2026-03-02", ledger=ledger)
 

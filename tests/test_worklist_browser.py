@@ -56,7 +56,7 @@ def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp
 
     # The second was put back to "no verdict", which stands last.
     (saved,) = json.loads((tmp_path / "v.json").read_text())["verdicts"]
-    assert (saved["id"], saved["verdict"]) == (run["cases"][0]["id"], "not")
+    assert (saved["id"], saved["verdict"]) == (run["cases"][0]["id"], "ruled out")
     assert datetime.datetime.fromisoformat(saved["given"]).tzinfo is not None
     assert seen == []
 

@@ -26,7 +26,7 @@ def init(
     It holds every key, explained, and the role, type, range (`seen`) and categories of every column; what was
     guessed is said. The table is read with it before it is written.
     """
-    from screening.cohort.starter import starter_contract
+    from screening.cohort.reading import starter_contract
     from screening.storage.publishing import write_whole
 
     if out.exists():

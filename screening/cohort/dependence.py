@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,12 @@ from sklearn.neighbors import NearestNeighbors
 
 from screening.cohort.column_names import INDEX_NAME, is_called
 from screening.cohort.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
-from screening.cohort.role_inference import FEW_VALUES
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
 from screening.documents.base import Reason
 from screening.errors import UsageError
 from screening.sources.number_formats import LED_BY_ZERO, fast_numbers
-from screening.sources.readers import Source
+from screening.sources.readers import Block, Part, Source
 
 CODE = "rows_of_one_patient"
 # The head of a table is enough to see how it is made; fewer rows show nothing.
@@ -38,6 +37,8 @@ ASKED, AMONG = 1_000, 10_000
 NEAR, BEYOND = 3, (10, 40)
 LEAST_NEAR, LEAST_CONTRAST, FLOOR = 0.10, 7.0, 0.003
 FEWEST_STEPS = 16
+# A column of fewer values tells arms, sites or sexes apart, and no patients.
+FEW_VALUES = 10
 # Chance that two rows agree in a column that tells patients apart, and columns of which pairs are tried.
 FINE, MOST_FINE = 0.05, 12
 # So many columns in which chance lets two rows agree tell whether they are of one patient.
@@ -114,14 +115,16 @@ def refuse_dependent(found: Sequence[Sign]) -> None:
         )
 
 
-def dependence(source: Source, contract: Contract) -> list[Sign]:
+def dependence(source: Source, contract: Contract, head: pd.DataFrame | None = None) -> list[Sign]:
     """Signs of dependent rows in a table, the surest first; none where the contract has a group that binds.
+
+    `head`: the first rows as `frame_of` gives them, where they were read already.
 
     Voxels are looked at no further: without a group all are of one patient.
     """
     if contract.coordinates or (contract.group and contract.group_stem):
         return []
-    frame = head_of(source)
+    frame = head_of(source) if head is None else head
     if contract.group:
         # A group of which every row has its own binds nothing, so that only a stem may.
         alone = contract.group in frame and frame[contract.group].nunique() == len(frame)
@@ -135,22 +138,31 @@ def reasons(found: list[Sign]) -> list[Reason]:
 
 
 def head_of(source: Source) -> pd.DataFrame:
-    """The first rows of a table as they stand: numbers as float64, else text with None where blank."""
-    # The first column has no name where an index was saved with the table.
+    """The first rows of a table, as `frame_of` gives them."""
+    columns, head, rows = head_columns(source), list[tuple[Part, Block]](), 0
+    blocks = ((file, block) for file in source.files for block in file.blocks(columns, MOST_ROWS))
+    while rows < MOST_ROWS and (read := next(blocks, None)):
+        head.append(read)
+        rows += read[1].n_rows
+    return frame_of(head, columns)
+
+
+def head_columns(source: Source) -> list[str]:
+    """Columns that all files have; the first may have no name, where an index was saved with the table."""
     first, *others = (file.header for file in source.files)
-    columns = [
+    return [
         name
         for place, name in enumerate(first)
         if (name or not place) and all(name in header for header in others)
     ]
-    blocks = ((file, block) for file in source.files for block in file.blocks(columns, MOST_ROWS))
+
+
+def frame_of(head: Iterable[tuple[Part, Block]], columns: Sequence[str]) -> pd.DataFrame:
+    """Rows as they stand: numbers as float64, else text with None where blank."""
     parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
-    rows = 0
-    while rows < MOST_ROWS and (read := next(blocks, None)):
-        file, block = read
+    for file, block in head:
         for name, words in parts.items():
             words.append(_words(block.columns[name], file.decimal(name)))
-        rows += block.n_rows
     return pd.DataFrame(
         {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
     )

@@ -1,4 +1,4 @@
-"""Read a cohort whole or as a stream of batches; both give the same rows."""
+"""Read a whole cohort, or check it, by a contract or by what is inferred from the table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import TypedDict
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.neighbourhood import with_neighbourhood
-from screening.cohort.role_inference import inferred
-from screening.cohort.stream import BATCH_ROWS, CohortStream, GroupStream
+from screening.cohort.inference import inferred, proposed
+from screening.cohort.stream import BATCH_ROWS, CohortStream, contract_of, opened
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.gates.drift import Gates
-from screening.sources.opening import Readable, source_at
-from screening.sources.readers import Source
-
-__all__ = ["CohortStream", "check_cohort", "open_cohort", "opened", "read_cohort"]
+from screening.sources.opening import Readable
 
 
 class Reading(TypedDict, total=False):
@@ -92,30 +88,6 @@ def read_cohort(
     return joined(list(CohortStream(files, complete, batch_rows, given.label, need_label, notes)))
 
 
-def open_cohort(
-    source: Readable,
-    contract: Contract | str | Path,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    label: str | None = None,
-    gates: Gates | None = None,
-    whole_groups: bool = False,
-) -> CohortStream:
-    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
-
-    `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
-    in the first pass.
-    """
-    complete = contract_of(contract)
-    if not complete.features:
-        raise CohortError(
-            "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
-        )
-    files, complete = opened(source, complete)
-    kind = GroupStream if whole_groups else CohortStream
-    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
-
-
 def check_cohort(
     source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
@@ -135,24 +107,13 @@ def check_cohort(
     return [], stream.notes
 
 
-def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
-    """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
-    files = source_at(source)
-    if not given.features and not given.group:
-        given = given.with_roles(group=files.group)
-    return with_neighbourhood(files, given)
+def starter_contract(source: Readable, **roles: str | Sequence[str] | None) -> tuple[Contract, list[str]]:
+    """A contract for a table, for a person to review, and notes on what was guessed.
 
-
-def contract_of(
-    contract: Contract | str | Path | None,
-    neighbourhood: int | None = None,
-    **roles: str | Sequence[str] | None,
-) -> Contract:
-    """The contract given (or an empty one), with roles from flags put in."""
-    base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
-    drop, positive = roles.get("drop") or [], roles.get("positive") or []
-    if isinstance(drop, str):
-        drop = [name.strip() for name in drop.split(",") if name.strip()]
-    roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
-    roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
-    return base.with_roles(neighbourhood=neighbourhood, **roles)
+    Roles (`label`, `positive`, `id`, `group`, `drop`) that are not given are guessed. The table is read with
+    it: what cannot be read is said now, with place and remedy, and not by the next command.
+    """
+    files, given = opened(source, contract_of(None, None, **roles))
+    contract, notes = proposed(files, given)
+    CohortStream(files, contract).check()
+    return contract, [*files.notes, *notes]

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.ids import DuplicateIds, hashed, stems_of
+from screening.cohort.neighbourhood import with_neighbourhood
 from screening.cohort.normalising import Scales, gathering
 from screening.contract.contract import Contract
 from screening.contract.parsing import Typed, read_coordinate, read_feature, read_text, read_time
@@ -18,6 +20,7 @@ from screening.contract.violations import Violations, described, refuse_absent
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
 from screening.sources.columns import Columns, stretches
+from screening.sources.opening import Readable, source_at
 from screening.sources.readers import Block, Part, Source
 
 BATCH_ROWS = 65536
@@ -238,6 +241,53 @@ class CohortStream:
         return replace(
             rows, values=values, raw=rows.values.only(self._normalised) if self._normalised else None
         )
+
+
+def open_cohort(
+    source: Readable,
+    contract: Contract | str | Path,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    label: str | None = None,
+    gates: Gates | None = None,
+    whole_groups: bool = False,
+) -> CohortStream:
+    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
+
+    `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
+    in the first pass.
+    """
+    complete = contract_of(contract)
+    if not complete.features:
+        raise CohortError(
+            "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
+        )
+    files, complete = opened(source, complete)
+    kind = GroupStream if whole_groups else CohortStream
+    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
+
+
+def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
+    """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
+    files = source_at(source)
+    if not given.features and not given.group:
+        given = given.with_roles(group=files.group)
+    return with_neighbourhood(files, given)
+
+
+def contract_of(
+    contract: Contract | str | Path | None,
+    neighbourhood: int | None = None,
+    **roles: str | Sequence[str] | None,
+) -> Contract:
+    """The contract given (or an empty one), with roles from flags put in."""
+    base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
+    drop, positive = roles.get("drop") or [], roles.get("positive") or []
+    if isinstance(drop, str):
+        drop = [name.strip() for name in drop.split(",") if name.strip()]
+    roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
+    roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
+    return base.with_roles(neighbourhood=neighbourhood, **roles)
 
 
 class GroupStream(CohortStream):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,24 +99,30 @@ class ColumnSummary:
         few = 0 < self.present < self.rows and self.n_texts <= 2 * len(MARKS)
         return few and {text.lower() for text in self.texts} <= MARKS
 
-    def percentiles(self, low: float, high: float) -> tuple[float, float] | None:
-        """Percentiles of the sampled numbers but far codes, None if there are none."""
+    @cached_property
+    def _percentiles(self) -> np.ndarray:
+        """The 1st, 5th, 95th and 99th percentile of the sampled numbers but far codes; none of no numbers."""
         numbers = self._sample.values[~np.isin(self._sample.values, self.far_codes)]
-        if not numbers.size:
+        return np.percentile(numbers, [1, 5, 95, 99]) if numbers.size else np.zeros(0)
+
+    def usual_range(self) -> tuple[float, float] | None:
+        """The 1st and the 99th percentile, as finely as a hundredth of what lies between them."""
+        if not self._percentiles.size:
             return None
-        least, most = np.percentile(numbers, [low, high])
-        return float(f"{least:.6g}"), float(f"{most:.6g}")
+        low, high = self._percentiles[[0, -1]]
+        digits = 2 - math.floor(math.log10(high - low)) if high > low else 6
+        return round(float(low), digits), round(float(high), digits)
 
     @property
     def stray(self) -> bool:
         """Whether a number lies so far out that a decimal point may be lost in it, or a unit mistaken."""
-        middle = None if self.far_codes else self.percentiles(5, 95)
-        if middle is None:
+        if self.far_codes or not self._percentiles.size:
             return False
-        reach = STRAY * (middle[1] - middle[0])
-        return reach > 0 and not middle[0] - reach <= self.low <= self.high <= middle[1] + reach
+        least, most = self._percentiles[1:3]
+        reach = STRAY * (most - least)
+        return bool(reach > 0 and not least - reach <= self.low <= self.high <= most + reach)
 
-    @property
+    @cached_property
     def far_codes(self) -> list[float]:
         """Numbers such as -99 that occur more than once, farther from all others than those lie apart."""
         values = self._sample.values

@@ -259,11 +259,12 @@ def compare(
 
 def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     """The study as each recipe answers its question, all of them by the same watched classes."""
-    tasks = [ask(study.sample, tells_apart(recipe, study.sample)) for recipe in recipes]
-    return [
-        replace(study, task=watchable(task, task.target(labels_of(study.sample)), study.groups, study.folds))
-        for task in tasks
-    ]
+    found = []
+    for recipe in recipes:
+        task, _ = ask(study.sample, tells_apart(recipe, study.sample))
+        target = task.target(labels_of(study.sample))
+        found.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
+    return found
 
 
 def judged_by(
@@ -280,7 +281,7 @@ def judged_by(
         encoded = encoded or held_out.encoded
         validation = Validation.of(held_out, study)
         if not several:
-            validation = replace(validation, predicted=None, target=None)
+            validation = replace(validation, predicted=None)
         classes = range(len(study.task.watched))
         points = [validation.operating_point(m, study.rule, study.seed) for m in classes]
         outcome = Outcome(validation, points)

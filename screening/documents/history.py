@@ -149,7 +149,7 @@ class Words(Document):
     """How often each verdict was given."""
 
     confirmed: int
-    not_: Annotated[int, Field(alias="not")]
+    ruled_out: int
     unsure: int
     known: int
     disputed: int = 0
@@ -162,7 +162,7 @@ class Words(Document):
     @property
     def judged(self) -> int:
         """Those judged: who is unsure has not judged, nor have two who contradict each other."""
-        return self.found + self.not_
+        return self.found + self.ruled_out
 
 
 @dataclass(frozen=True, kw_only=True, config=PART)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from screening.documents.base import FORMAT_VERSION, Document, Estimate, Range, Reason, Setting, Table
 from screening.documents.figures import OfRule
@@ -66,7 +66,7 @@ class TrainedOn(Document):
     last: str
     nights: int
     confirmed: int
-    not_: Annotated[int, Field(alias="not")]
+    ruled_out: int
     already: int
     disagreeing: int
     left_out: Mapping[str, int]
@@ -74,7 +74,7 @@ class TrainedOn(Document):
     @property
     def taken(self) -> int:
         """Rows that the past cohort did not have."""
-        return self.confirmed + self.not_
+        return self.confirmed + self.ruled_out
 
 
 # More than any training has: what is counted stays exact as a float.
@@ -277,13 +277,14 @@ class BlendMember(Document):
 
 
 class TaskFacts(Document):
-    """The question that the label column asks."""
+    """The question that the label column asks: of one positive class, or of several watched among many."""
 
-    kind: str
-    label: str
-    positive: Sequence[str]
-    classes: Sequence[str]
-    watched: Sequence[str]
+    kind: str  # "binary" or "multi"
+    label: str  # name of the label column
+    positive: Sequence[str]  # named to be found; of several classes none need be
+    classes: Sequence[str]  # binary: "negative" and the positive class; else all, sorted as text
+    watched: Sequence[str]  # those that get an operating point and can flag a row
+    # label values of a class that several were joined to, by its name; any other has its own name
     joined: Mapping[str, Sequence[str]] | None = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -13,7 +13,9 @@ from screening.documents.model import FileFacts, ModelDocument
 from screening.documents.validation import Confusion, PerClass
 
 State = Literal["new", "pending", "ruled out", "known"]
-Word = Literal["confirmed", "not", "unsure", "known", "disputed"]
+Word = Literal["confirmed", "ruled out", "unsure", "known"]
+VERDICTS = get_args(Word)
+"""What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
 
 
 class Contribution(Document):
@@ -37,7 +39,7 @@ class Verdict(Document):
     """The last verdict on a case, and the night it was given for."""
 
     night: str
-    verdict: Word
+    verdict: Word | Literal["disputed"]
 
 
 class Case(Document):

@@ -106,7 +106,7 @@ class Night(Facts, kind="run"):
 
     Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
     (`screening.cohort.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
-    features counted (`screening.gates.own_nights.counts_of`).
+    features counted (`screening.gates.drift.Gates.counts`).
     """
 
     key: str

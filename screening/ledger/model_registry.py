@@ -172,7 +172,7 @@ class LastWord:
 
     case_id: str  # Id of the row, or of the group where rows come in groups.
     night: str
-    verdict: str  # One of "confirmed", "not", "unsure", "known", "disputed".
+    verdict: str  # One of "confirmed", "ruled out", "unsure", "known", "disputed".
     table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
 
 

@@ -24,7 +24,7 @@ from screening.documents.base import Reason
 from screening.documents.run import Delivery, ScoreCounts, Since
 from screening.errors import UsageError
 from screening.gates.delivery import Elsewhere
-from screening.gates.own_nights import WINDOW
+from screening.gates.drift import WINDOW
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
 from screening.ledger.kinds import COLUMNS, Night, Reserved, append, nights_at, reserved, source_digest
@@ -318,7 +318,7 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     in_this_row = bool(stretch) and when >= since
     if word in HAS_IT and (in_this_row or when >= recent):
         return "known"
-    if word == "not" and in_this_row:
+    if word == "ruled out" and in_this_row:
         return "ruled out"
     return "pending" if stretch else "new"
 

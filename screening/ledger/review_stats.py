@@ -37,7 +37,7 @@ def tally(words: Iterable[str]) -> Words:
     counted = Counter(words)
     return Words(
         confirmed=counted["confirmed"],
-        not_=counted["not"],
+        ruled_out=counted["ruled out"],
         unsure=counted["unsure"],
         known=counted["known"],
         disputed=counted[DISPUTED],

@@ -21,10 +21,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents.run import RunDocument
+from screening.documents.run import VERDICTS, RunDocument
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
-from screening.ledger.database import CASES, REVIEWS, RUNS, VERDICTS, Ledger
+from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.kinds import VerdictGiven, append
 from screening.ledger.trail import Part, text_part
 from screening.storage.serialization import read_document
@@ -180,7 +180,7 @@ def in_order(
         latest = {row.reviewer: row for row in words}
         newest = max(latest.values(), key=lambda row: (row.given, row.entry))
         verdicts = {row.verdict for row in latest.values()}
-        disputed = "not" in verdicts and not verdicts.isdisjoint(HAS_IT)
+        disputed = "ruled out" in verdicts and not verdicts.isdisjoint(HAS_IT)
         yield Judgement(key, case_id, newest.night, newest.flagged, DISPUTED if disputed else newest.verdict)
 
 

@@ -159,7 +159,7 @@ def _slider(
     inside = [t for t in (tally.thresholds if tally else curve.threshold) if window[0] <= t <= window[1]]
     every = -(-len(inside) // MOST_STEPS) or 1
     steps = sorted({*inside[::every], validated})
-    flagged = run.counts.flagged_by_class[point.label] if run else None
+    flagged = run.counts.flagged_by_class.get(point.label) if run else None
     return {
         "low": window[0],
         "high": window[1],

@@ -13,7 +13,15 @@ from markupsafe import Markup, escape
 
 from screening.documents.base import Estimate, Range
 from screening.documents.model import Declared, ModelDocument
-from screening.documents.run import Case, Contribution, GroupFacts, RunDocument, State, Volume
+from screening.documents.run import (
+    VERDICTS,
+    Case,
+    Contribution,
+    GroupFacts,
+    RunDocument,
+    State,
+    Volume,
+)
 from screening.page import format as shown
 
 MIDDLE = 50
@@ -293,13 +301,8 @@ def _on_class_scale(model: ModelDocument, case: Case) -> str:
     return repr(case.score + own[case.label] if model.by_excess else case.score)
 
 
-VERDICTS = (
-    ("confirmed", "confirmed"),
-    ("not", "ruled out"),
-    ("unsure", "unsure"),
-    ("known", "already known"),
-)
-SAID = dict(VERDICTS) | {"disputed": "disputed by two reviewers"}
+WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
+"""What the page says of a verdict where it says more than the verdict's own word."""
 
 
 def form(run: RunDocument) -> dict[str, object] | None:
@@ -309,7 +312,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
     return {
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
-        "words": VERDICTS,
+        "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
         "sampled": [(shown.name(name), as_it_is(name)) for name in run.sample],
     }
 
@@ -319,7 +322,7 @@ def judged_words(case: Case | GroupFacts) -> str:
     words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
     if last:
-        words += f"{', ' if words else ''}{SAID[last.verdict]} on {shown.name(last.night)}"
+        words += f"{', ' if words else ''}{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}"
     return words
 
 
@@ -327,7 +330,7 @@ def known(case: Case | GroupFacts) -> str:
     """Return what the ledger knows of a case, as its line says it."""
     nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
-    said = f"{SAID[last.verdict]} on {shown.name(last.night)}" if last else ""
+    said = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
     if case.state == "known":
         nights = "known"
     elif case.state == "new" and last:

@@ -56,7 +56,7 @@ def model_document(
             **_described(held_out),
         ),
         contract=study.cohort.contract.to_dict(),
-        task=task.facts(),
+        task=task,
         operating_points=[
             in_use(name, point, "training")
             for name, point in zip(task.watched, judgement.points, strict=True)

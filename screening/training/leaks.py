@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, labels_of
+from screening.cohort.column_names import is_after_outcome
 from screening.documents.model import Leak
 from screening.errors import RecipeError, UsageError
 from screening.recipes.loading import load_recipe
@@ -89,31 +89,8 @@ NEARLY_PERFECT, SENSITIVITY, CLEARED = 0.98, 0.9, 0.9995
 TELLING, MOST_COLUMNS = 0.75, 3
 # So many columns carry a ranking by their number alone.
 FEWEST_COLUMNS = 3
-# A name such as `time` is said where the column ranks as well as this.
+# A column called `time` and no more is named where it ranks as well as this.
 RANKS = 0.65
-
-# English, German, French, Spanish, Italian; accents as people type them and as they leave them away.
-AFTER = re.compile(
-    r"follow ?up|fu ?time|nachbeobacht|suivi|seguimiento|seguimento"
-    r"|\bsurv(ival)? ?(time|months?|days?|years?|weeks?)|\b(os|pfs|dfs|rfs|efs) (time|months?|days?|m|d)\b"
-    r"|(ü|ue)berleb|survie|supervivencia|sopravviv"
-    r"|\btime (to|until) (event|death|relapse|progression|failure|recurrence)"
-    r"|\b(days?|months?|years?|tage|jours|d[ií]as|giorni) (to|until|till|bis|jusqu|hasta|al|alla) "
-    r"|\blos\b|length of (hospital )?stay|liegedauer|verweildauer|dur[ée]e (de|du) s[ée]jour"
-    r"|duraci[oó]n de (la )?estancia|d[ií]as de estancia|durata (della )?degenza|giorni di degenza"
-    r"|discharg|entlass|\bsortie\b|\balta (hospitalaria|m[ée]dica)|\b(fecha|d[ií]a|motivo|tipo) (de )?alta\b"
-    r"|dimission|\bdeath|\bdied\b|deceased|exitus|verstorben|gestorben|todes|\btod\b|d[ée]c[èe]s|fallec|defunci|muerte"
-    r"|\bmorte\b|decesso|autops|censor|zensiert|censur"
-)
-WHENEVER = re.compile(
-    r"time|zeit|temps|tiempo|tempo|duration|dauer|dur[ée]e|duraci[oó]n|durata|t?stop|days?|weeks?|months?"
-)
-# Known before all the same: an earlier stay, a parent's death, what a wound discharges.
-BEFORE = re.compile(
-    r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before|vorher|fr[uü]her|anamnes|famili"
-    r"|ant[ée]c[ée]d|anterior|precedent|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
-)
-PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
 
 
 def too_good(study: Study, validation: Validation) -> list[Leak]:
@@ -160,12 +137,8 @@ def named_after(cohort: Cohort, task: Task) -> list[Leak]:
     watched = task.is_watched(labels_of(cohort))
     found = []
     for name in cohort.contract.features:
-        plain = " ".join(filter(None, PARTS.split(name))).lower()
-        after = AFTER.search(plain)
-        if BEFORE.search(plain) or not (after or WHENEVER.fullmatch(plain)):
-            continue
         best = max(column_alone(cohort, name, positive) for positive in watched.T)
-        if after or best >= RANKS:
+        if is_after_outcome(name, or_any_time=best >= RANKS):
             said = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
             found.append(Leak(code="named_after", column=name, figure=best, said=said))
     return found
@@ -188,7 +161,10 @@ def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarr
     contract = cohort.contract.model_copy(update={"features": kept})
     label = np.where(positive, "1", "0").astype(object)
     fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
-    task = Task("binary", "label", (name,), ("negative", name), (name,), joined={name: ("1",)})
+    task = Task(
+        kind="binary", label="label", positive=[name], classes=["negative", name], watched=[name],
+        joined={name: ["1"]},
+    )  # fmt: skip
     once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={}, search=1)
     try:
         held_out = held_out_by(once, load_recipe("logistic"))

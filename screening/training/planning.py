@@ -54,7 +54,7 @@ def laid(
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(cohort, several)
-    task = ask(cohort, several)
+    task, guessed = ask(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
     too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
@@ -67,6 +67,7 @@ def laid(
     study = planned(sample, task, folds, repeats, seed, search=search)
     found = leaks(sample, study.task)
     notes += [
+        *guessed,
         *study.notes,
         *(f"{name} is left out: it is known only after the outcome (contract)" for name in late),
     ]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from screening.cohort.cohort import Cohort, joined, labels_of
-from screening.cohort.reading import open_cohort
+from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
 from screening.documents.figures import Rule
 from screening.documents.model import ModelDocument, TrainedOn
@@ -32,7 +32,7 @@ NO_TABLE = "the night's table is not there or cannot be read"
 OTHER_TABLE = "another table lies there than was judged"
 NO_ROW = "no row of that table has the id"
 SEVERAL_ROWS = "the patient has several rows, and the verdict does not say which"
-CASE, NO_CASE = "confirmed", "not"
+CASE, NO_CASE = "confirmed", "ruled out"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
         last=max(found),
         nights=len(found),
         confirmed=cases,
-        not_=new.n_rows - cases,
+        ruled_out=new.n_rows - cases,
         already=int(again.sum()),
         disagreeing=disagreeing,
         left_out=dict(sorted(left_out.items())),

@@ -197,17 +197,14 @@ def train(
         )
     everyone = task.is_watched(labels_of(study.cohort))
     x = held_out.encoded.x
-    of_trained = np.concatenate(
-        [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
-    )
+    of_trained = [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
+    trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
     cut, later = past_and_later(study, past_alone) if dated else (None, None)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
-        task=task,
-        validation=validation,
-        trained=validation.scores if lesions else of_trained[:, task.watched_columns],
+        validation=replace(validation, trained=trained),
         one_class=held_out.one_class,
         subgroups=sample.subgroups,
         shares={
@@ -343,7 +340,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
 
 def past_and_later(
     study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
-) -> tuple[Forward, HeldOutScores | None]:
+) -> tuple[Forward, Validation | None]:
     """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
@@ -362,8 +359,8 @@ def past_and_later(
         if earlier.task.classes != task.classes:
             raise UsageError("not all classes occur")
         # Of the past alone other classes may be the rare ones: it answers for those of all rows.
-        own = replace(earlier.task, watched=task.watched)
-        own = watchable(own, earlier.target, earlier.groups, earlier.folds)
+        own = earlier.task.replace(watched=task.watched)
+        own, _ = watchable(own, earlier.target, earlier.groups, earlier.folds)
         earlier = replace(earlier, task=own)
         target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
@@ -377,11 +374,10 @@ def past_and_later(
     if groups is not None:
         groups = groups.astype(str).astype(object)
         groups[place] = np.asarray(earlier.groups, str)
-    validation = Validation.of_decisions(
-        repeats, own, target, groups, held_out.class_chances, fold=fold, alike=alike(x)
+    return facts, Validation.of_decisions(
+        repeats, own, target, groups, held_out.class_chances, fold,
+        alike=alike(x), trained=decisions[:, own.watched_columns],
     )  # fmt: skip
-    trained = decisions[:, own.watched_columns]
-    return facts, HeldOutScores(held_out.recipe.name, own, validation, trained)
 
 
 def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:

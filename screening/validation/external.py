@@ -203,7 +203,7 @@ def _truth(
             f"column '{column}': these rows are all cases, or none is; there must be some of both"
         )
     watched = tuple(name for name, there in zip(task.watched, present, strict=True) if there)
-    return replace(task, watched=watched), target, cases
+    return task.replace(watched=watched), target, cases
 
 
 def _scores(
@@ -223,9 +223,7 @@ def _scores(
     shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
     return HeldOutScores(
         recipe=facts.recipe.name,
-        task=task,
         validation=validation,
-        trained=None,
         subgroups=rows.subgroups,
         shares=dict(zip(task.watched, shares, strict=True)),
         prevalence=prevalence,

@@ -181,7 +181,7 @@ def planned(
     """
     target = task.target(labels_of(sample))
     groups, number, few = units(sample, target, folds)
-    task = watchable(task, target, groups, folds)
+    task, unwatched = watchable(task, target, groups, folds)
     times = repeats or (CHEAP_REPEATS if sample.n_rows <= CHEAP_ROWS else 1)
     return Study(
         cohort=sample,
@@ -192,7 +192,7 @@ def planned(
         repeats_asked=repeats is not None,
         search=search,
         seed=seed,
-        notes=[*task.notes, *few],
+        notes=[*unwatched, *few],
     )
 
 

@@ -57,11 +57,7 @@ class HeldOutScores:
     """All that a model is judged by; no rule was asked to make it."""
 
     recipe: str
-    task: Task
     validation: Validation  # scores of the method itself
-    # (n_rows, n_watched), of the same rows by the stored machines, which have seen them; None of another
-    # cohort's rows
-    trained: np.ndarray | None
     # of each watched class in the whole table, of which the rows may be a sample
     shares: Mapping[str, Estimate] = field(default_factory=dict)
     one_class: bool = False  # whether nothing was learned from positives
@@ -76,8 +72,13 @@ class HeldOutScores:
     # the cut in time, without figures, or why there is none; None where the table has no dates
     forward: Forward | None = None
     # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
-    later: HeldOutScores | None = None
+    later: Validation | None = None
     fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
+
+    @property
+    def task(self) -> Task:
+        """The question that all of them answer."""
+        return self.validation.task
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
                 held.fixed.calibration[name], scores, positive, groups, held.prevalence
             )
     confusion, rows = None, None
-    if validation.predicted is not None and validation.target is not None:
+    if validation.predicted is not None:
         confusion, rows = per_class(validation.target, validation.predicted, task.classes)
     return Judgement(
         points=points,
@@ -188,7 +189,7 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
             "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
             "--min-sensitivity, or take another rule such as --g-mean"
         )
-    if held.trained is not None:
+    if held.validation.trained is not None:
         check_model(held, m, point)
     return point
 
@@ -250,19 +251,14 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         return facts
     own = dict(zip(held.task.watched, rules, strict=True))
     rules = [own[name] for name in later.task.watched]
-    before, after = (np.flatnonzero((later.validation.fold == AFTER) == side) for side in (False, True))
-    assert later.trained is not None
-    past = replace(
-        later, validation=later.validation.take(before), trained=later.trained[before],
-        shares=held.shares, one_class=held.one_class,
-    )  # fmt: skip
+    before, after = later.take(later.fold != AFTER), later.take(later.fold == AFTER)
+    past = HeldOutScores(held.recipe, before, shares=held.shares, one_class=held.one_class)
     try:
         earlier = judge(past, rules, seed)
     except (UsageError, RecipeError) as error:
         return facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
-    came = replace(past, validation=later.validation.take(after), trained=None, fixed=fixed)
-    found = judge(came, rules, seed)
+    found = judge(replace(past, validation=after, fixed=fixed), rules, seed)
     classes = {
         name: LaterClass(
             **_shared_by(LaterClass, point, found.figures.summary[name], found.figures.calibration[name])
@@ -305,7 +301,7 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
 
 def _figures(outcome: Outcome) -> dict[str, float | None]:
     figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = outcome.validation.target is not None
+    several = outcome.validation.predicted is not None
     return figures | ({"macro_recall": float(measured(outcome, 0.9)["macro_recall"][0])} if several else {})
 
 
@@ -348,9 +344,9 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
 
     That is where scores are constant or not finite, folds lie apart, or training cases are not flagged.
     """
-    assert held.trained is not None
     rows, recipe = held.validation, held.recipe
-    scores, positive = held.trained[:, m], rows.watched[:, m]
+    assert rows.trained is not None
+    scores, positive = rows.trained[:, m], rows.watched[:, m]
     which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
     for words, values in (("", scores), (" on held-out rows", rows.scores[:, m])):
         if not np.isfinite(values).all():

@@ -28,7 +28,7 @@ def laid(folder: Path) -> Path:
     night = ("--date", "2026-03-01", "--ledger", folder / "screening.db")
     screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run", *night)
     run = json.loads((folder / "run" / "run.json").read_bytes())
-    judged = [{"id": case["id"], "verdict": "not"} for case in run["cases"][:2]]
+    judged = [{"id": case["id"], "verdict": "ruled out"} for case in run["cases"][:2]]
     (folder / "verdicts.json").write_text(json.dumps(EMPTY | {"run_id": run["run_id"], "verdicts": judged}))
     return folder
 
