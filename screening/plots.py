@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,7 +77,7 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
     ]
     ax.barh(words, largest["change"], color=np.where(largest["change"] > 0, SECOND, FIRST))
     ax.axvline(0, color=MARK, linewidth=0.8)
-    ax.set_xlabel("change of the score against the median of past rows")
+    ax.set_xlabel("change of the score")
     return ax
 
 
@@ -94,7 +95,7 @@ def history(told: HistoryDocument, ax: Axes) -> Axes:
         ax.bar(by_night.index, height, bottom=below, color=colour, label=state.replace("_", " "))
         below += height
     ax.tick_params(axis="x", rotation=90 if len(by_night) > 6 else 0)
-    return _labelled(ax, "night", "flagged cases")
+    return _labelled(ax, "night", "flagged cases", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
 
 
 OF_MODEL: dict[str, Callable[[ModelDocument, str, Axes], Axes]] = {
@@ -112,7 +113,7 @@ def _floats(values: object) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
-def _labelled(ax: Axes, x: str, y: str) -> Axes:
+def _labelled(ax: Axes, x: str, y: str, **legend: Any) -> Axes:
     ax.set(xlabel=x, ylabel=y)
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, **legend)
     return ax

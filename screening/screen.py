@@ -118,7 +118,7 @@ class Screen(ClassifierMixin, BaseEstimator):
     >>> screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
     >>> screen = screen.fit(past, "infected", id="patient_id", drop="admission_date")
     >>> tonight = pd.read_csv(samples / "nosocomial_night.csv", dtype={"patient_id": str})
-    >>> sorted(set(screen.predict(tonight)))
+    >>> sorted(set(screen.predict(tonight).tolist()))
     ['no', 'yes']
     """
 
@@ -218,7 +218,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         self.model_ = model
         self.texts_ = sorted(labels, key=lambda text: values.get(text, text))
         self.classes_ = np.array([values.get(text, text) for text in self.texts_])
-        watched = [self.classes_[self.texts_.index(name)] for name in model.watched]
+        watched = [values.get(text, text) for text in model.watched]
         self.positive_ = watched[0] if task.kind == "binary" else watched
 
     def _table(self, X: Table, learns: bool = False) -> Any:

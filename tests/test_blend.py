@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from flow_cohorts import patients, written
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
@@ -191,6 +192,18 @@ def test_the_blend_is_a_scikit_learn_estimator():
     results = check_estimator(estimator, on_fail=None, on_skip=None)
 
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
+
+
+def test_the_blend_scales_by_itself():
+    rng = np.random.default_rng(0)
+    y = (rng.random(120) < 0.3).astype(int)
+    x = rng.normal(size=(120, 3)) + y[:, None]
+    estimator = BlendedClassifier((build("svm_weighted"), build("logistic")), folds=3)
+    plain = clone(estimator).fit(x, y).decision_function(x)
+
+    units = np.array([2.0**12, 1.0, 2.0**-9])
+
+    np.testing.assert_allclose(clone(estimator).fit(x * units, y).decision_function(x * units), plain)
 
 
 def test_training_without_a_recipe_is_the_blend(cohort, trained):

@@ -177,7 +177,8 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
 
     assert trade_off.lines[-1].get_xdata()[0] == point.threshold
     assert roc.lines[-1].get_ydata()[0] == point.sensitivity.value
-    assert max(bar.get_width() for bar in reasons.patches) > 0
+    changes = screen.explain(NIGHT, NIGHT["patient"][3])["change"].tolist()
+    assert [bar.get_width() for bar in reasons.patches] == changes[::-1]
     assert sum(bar.get_height() for bar in bars.patches) == flagged
     assert len(calibrated.plot("calibration").lines) > 1
     with pytest.raises(ModelError, match="too few to calibrate"):

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import runpy
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -104,13 +105,15 @@ def test_the_example_of_a_public_name_runs(name):
     assert outcome.failed == 0
 
 
-def test_the_examples_of_the_page_on_python_run():
-    page = Path(__file__).parents[1] / "docs" / "python.md"
+def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    script = runpy.run_path(str(ROOT / "docs" / "plots.py"))
 
-    outcome = doctest.testfile(str(page), module_relative=False)
+    drawn = script["pictures"]()
 
-    assert outcome.attempted >= 10
-    assert outcome.failed == 0
+    pyplot.close("all")
+    assert drawn.keys() == {path.name for path in script["FOLDER"].iterdir()}
+    assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 
 
 UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few to calibrate")]

@@ -124,7 +124,7 @@ def _with_range(value: float, ends) -> Estimate:
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     rule, m = point.rule, point.n_positive
-    found, low, high = point.sensitivity.ends
+    sensitivity, low, high = point.sensitivity.ends
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
     alike = "" if design == 1 else f" that tell as much as {m / design:.0f} independent ones"
@@ -142,16 +142,17 @@ def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
         if (point.misses or 0) + 1 > (1 - rule.value) * (m + 1) + 1e-9:
             notes.append(
                 f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot "
-                f"be parted, and the nearest threshold that parts rows is expected to find {found:.2f}"
+                f"be parted, and the nearest threshold that parts rows is expected to find {sensitivity:.2f}"
             )
-        elif (found or 0) < rule.value - 1e-9:
+        elif (sensitivity or 0) < rule.value - 1e-9:
             notes.append(
                 f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is "
-                f"promised for further rows of these groups, and {found:.2f} is what new ones may expect"
+                "promised for further rows of these groups, "
+                f"and {sensitivity:.2f} is what new ones may expect"
             )
     reach = ((high or 0) - (low or 0)) / 2
     if reach > 0.03:
-        notes.append(f"with {rows}, sensitivity {found:.2f} is known to ± {reach:.2f}")
+        notes.append(f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}")
     if atom > ATOM and not everything:
         notes.append(
             f"{100 * atom:.0f} % of the negatives have one of few scores at or next to the threshold: "
