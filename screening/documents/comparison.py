@@ -23,9 +23,9 @@ class MethodFacts(Document):
     paper: str
     machine: str
     control: bool
-    figures: Mapping[str, Estimate]
-    differences: Mapping[str, Estimate] | None
-    curve: Sequence[float]
+    figures: Mapping[str, Estimate] = {}
+    differences: Mapping[str, Estimate] | None = None
+    curve: Sequence[float] = ()
     sv_share: float | None
     fit_seconds: float | None
     score_seconds: float | None

@@ -88,7 +88,7 @@ class OperatingPointFacts(OperatingPoint):
 
     label: Annotated[str, Field(alias="class")]
     chosen_by: str
-    reason: str | None
+    reason: str | None = None
     lesions: LesionFacts | None = None
 
 

@@ -215,11 +215,12 @@ def score(
             brought = replace(brought, columns=stream.gates.counts() if stream.gates else None)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
-            recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
-            run = remembered(run, brought, recorded)
+            if tonight.head is None:
+                tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
+            run = remembered(run, brought, tonight)
             if run.since is not None:
                 run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
-            rows.add_history(recorded.cases, frozenset(recorded.drawn))
+            rows.add_history(tonight.known)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -32,10 +31,10 @@ from screening.statistics.performance import prevalence_range
 from screening.statistics.threshold_search import alike
 from screening.storage.model import Model
 from screening.training import card as record
-from screening.training.leaks import named_after, too_good
+from screening.training.leaks import too_good
 from screening.training.planning import laid
 from screening.training.revising import HELD, held_rows
-from screening.validation.folds import Study
+from screening.validation.folds import Study, planned
 from screening.validation.held_out import (
     PARTS,
     HeldOut,
@@ -45,15 +44,9 @@ from screening.validation.held_out import (
     progress_of_parts,
     silent,
 )
-from screening.validation.judge import (
-    AFTER,
-    HeldOutScores,
-    Judgement,
-    judge,
-    refuse_too_few,
-)
+from screening.validation.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
 from screening.validation.stored_scores import columns_of
-from screening.validation.task import Task, watchable
+from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
 
@@ -168,8 +161,10 @@ def train(
         refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    plan = partial(laid, recipe=recipe, rule=rule, params=params or {}, search=search, seed=seed)
-    study = plan(cohort, folds=folds, repeats=repeats, max_rows=max_rows, independent=independent)
+    study = laid(
+        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
+        max_rows=max_rows, independent=independent,
+    )  # fmt: skip
     sample, task = study.sample, study.task
     if not lesions:  # of which there may be more than rows of voxels tell
         for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
@@ -182,16 +177,12 @@ def train(
     laying, fitting, comparing, judging = progress_of_parts(whole, shares)
     laying.progress(1, 1)
 
-    def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
-        own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
-        return own, held_out_by(own, recipe, resources=Resources(jobs))
-
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=fitting)
     rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
     validation = Validation.of(scored, study)
     if not lesions:  # whose scores are of maps
-        found = [*named_after(sample, task), *too_good(study, validation)]
+        found = too_good(study, validation)
         study = replace(
             study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
         )
@@ -201,7 +192,7 @@ def train(
     trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
-    cut, later = past_and_later(study, past_alone) if dated else (None, None)
+    cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         validation=replace(validation, trained=trained),
@@ -338,9 +329,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(
-    study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
-) -> tuple[Forward, Validation | None]:
+def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[Forward, Validation | None]:
     """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
@@ -351,32 +340,25 @@ def past_and_later(
         if fewest < FEWEST_CASES:
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
             return facts.replace(classes={}, reason=reason), None
-        # The whole table's labels were judged already; of the past alone some may be rare.
-        cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
-        others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
-        known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
-        earlier, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
-        if earlier.task.classes != task.classes:
+        if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
-        # Of the past alone other classes may be the rare ones: it answers for those of all rows.
-        own = earlier.task.replace(watched=task.watched)
-        own, _ = watchable(own, earlier.target, earlier.groups, earlier.folds)
-        earlier = replace(earlier, task=own)
-        target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
+        earlier = planned(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = replace(earlier, params=study.params)
+        held_out = held_out_by(earlier, recipe, resources=resources)
+        x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}"), None
     # Those of the past have the scores of the machines that held them out.
     decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
-    place = past[earlier.sample.rows]
     repeats = np.repeat(decisions[None], len(held), axis=0)
     fold = np.full(cohort.n_rows, AFTER)
-    repeats[:, place], fold[place] = held, held_out.fold[0]
+    repeats[:, past], fold[past] = held, held_out.fold[0]
     if groups is not None:
         groups = groups.astype(str).astype(object)
-        groups[place] = np.asarray(earlier.groups, str)
+        groups[past] = np.asarray(earlier.groups, str)
     return facts, Validation.of_decisions(
-        repeats, own, target, groups, held_out.class_chances, fold,
-        alike=alike(x), trained=decisions[:, own.watched_columns],
+        repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
+        alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from screening.statistics.intervals import independent_difference
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, chosen, in_use, judge
+from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
 from screening.validation.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
 from screening.validation.validation import Validation
 
@@ -98,12 +98,23 @@ def validate(
     if prevalence is not None and len(task.watched) > 1:
         raise UsageError("--prevalence: several classes are watched, and it would be of one of them")
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
-    held = _scores(model, task, rows, target, scored, prevalence)
-    lesions = None if model.lesions is None else _lesions(model, held, rows)
+    by_class = facts.validation.class_chances or {}
+    chances = [by_class[name] for name in facts.task.classes if name in by_class]
+    validation = Validation.of_decisions(scored[None], task, target, rows.group, chances)
+    watched = zip(task.watched, validation.watched.T, strict=True)
     promised = [point for point in facts.operating_points if point.label in task.watched]
+    held = HeldOutScores(
+        recipe=facts.recipe.name,
+        validation=validation,
+        subgroups=rows.subgroups,
+        shares={name: prevalence_range(positive, rows.group) for name, positive in watched},
+        prevalence=prevalence,
+        fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
+    )
+    lesions = None if model.lesions is None else _lesions(model, validation, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
-        in_use(promise.label, point, promise.chosen_by, promise.reason, lesions and lesions[0])
+        promise.replace(**vars(point), lesions=lesions and lesions[0])
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
     classes = {
@@ -206,31 +217,6 @@ def _truth(
     return task.replace(watched=watched), target, cases
 
 
-def _scores(
-    model: Model,
-    task: Task,
-    rows: Cohort,
-    target: np.ndarray,
-    decisions: np.ndarray,
-    prevalence: float | None,
-) -> HeldOutScores:
-    """What the model is judged by here: its own thresholds and chances, tried on these rows."""
-    facts = model.facts
-    thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    by_class = facts.validation.class_chances or {}
-    chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    validation = Validation.of_decisions(decisions[None], task, target, rows.group, chances)
-    shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
-    return HeldOutScores(
-        recipe=facts.recipe.name,
-        validation=validation,
-        subgroups=rows.subgroups,
-        shares=dict(zip(task.watched, shares, strict=True)),
-        prevalence=prevalence,
-        fixed=Fixed(np.array([thresholds[name] for name in task.watched]), facts.validation.calibration),
-    )
-
-
 def _class_elsewhere(
     facts: ModelDocument, promise: OperatingPointFacts, point: OperatingPointFacts, ranking: Ranking,
     held: HeldOutScores, by_lesions: float | None,
@@ -279,10 +265,10 @@ def _local(
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
 
 
-def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
+def _lesions(model: Model, found: Validation, rows: Cohort) -> tuple[LesionFacts, float | None]:
     """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
     assert model.lesions is not None and rows.coordinates is not None
-    scores, lesion = held.validation.scores[:, 0], held.validation.watched[:, 0]
+    scores, lesion = found.scores[:, 0], found.watched[:, 0]
     places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
     each = [names == name for name in np.unique(names)]
     patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]

@@ -16,16 +16,7 @@ import numpy as np
 from screening.documents.base import Document, Estimate
 from screening.documents.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import (
-    Beside,
-    BesideFacts,
-    Calibration,
-    Figures,
-    Forward,
-    LaterClass,
-    LesionFacts,
-    OperatingPointFacts,
-)
+from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
@@ -36,7 +27,7 @@ from screening.statistics.paired import auroc_difference
 from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
-from screening.validation.search import FARTHEST_APART, ROUNDING, apart
+from screening.validation.search import unusable
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation, differences, measured
 
@@ -164,14 +155,6 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def in_use(
-    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None,
-    lesions: LesionFacts | None = None,
-) -> OperatingPointFacts:  # fmt: skip
-    """A watched class's operating point, and who chose it."""
-    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, lesions=lesions, **vars(point))
-
-
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
     """The threshold of a watched class, by its number, that a rule chooses.
 
@@ -182,7 +165,7 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
     point = held.validation.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
-        if rule.confidence is not None or point.n_positive < _needed(rule):
+        if rule.confidence is not None:
             raise UsageError(_too_few(name, point.n_positive, rule))
         raise UsageError(
             f"sensitivity {rule.value:g} of {name} would flag every row: many cases have the same values as "
@@ -342,21 +325,19 @@ def _needed(rule: MinSensitivity) -> float:
 def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
 
-    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged.
+    That is where scores cannot carry a threshold (`unusable`), or training cases are not flagged.
     """
     rows, recipe = held.validation, held.recipe
     assert rows.trained is not None
-    scores, positive = rows.trained[:, m], rows.watched[:, m]
+    scores, positive = rows.trained[:, [m]], rows.watched[:, m]
     which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
-    for words, values in (("", scores), (" on held-out rows", rows.scores[:, m])):
-        if not np.isfinite(values).all():
-            raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
-        if np.ptp(values) <= ROUNDING * np.abs(values).max():
-            raise RecipeError(
-                f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
-            )
-    if apart(rows.repeats[0, ~positive, m], rows.fold[~positive]) > FARTHEST_APART:
-        raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
+    by_all = np.zeros(len(scores), int)
+    for where, values, fold in (
+        ("", scores, by_all),
+        (" on held-out rows", rows.repeats[0][:, [m]], rows.fold),
+    ):
+        if why := unusable(values, positive.astype(int), fold):
+            raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
     found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     if found < promised - max(ERRORS_SHORT * error, SHORT):

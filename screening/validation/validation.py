@@ -207,14 +207,10 @@ def resampled(
     ]
 
 
-GRID = np.linspace(0.0, 1.0, 101)
-"""Sensitivities at which the mean ROC curve is kept."""
-
-
 def mean_curve(held: Validation) -> np.ndarray:
-    """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
-    pairs = zip(held.scores.T, held.watched.T, strict=True)
-    return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
+    """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
+    grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
+    return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
 
 
 def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
