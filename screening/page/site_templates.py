@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from screening.documents.base import Document
 from screening.documents.comparison import ComparisonDocument, ExternalValidation
-from screening.documents.figures import Rule
+from screening.documents.figures import MinSensitivity, Rule
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.page.comparison import render_comparison
@@ -67,7 +67,7 @@ def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
     if kind in (int, float):
         return next(numbers) if kind is int else next(numbers) / 1e5
     if kind is Rule:
-        return Rule("min_sensitivity", 0.9)
+        return MinSensitivity(0.9)
     if issubclass(kind, Document):
         fields = {name: sample_of(field.annotation, numbers) for name, field in kind.model_fields.items()}
         if isinstance(fields.get("threshold"), float):
