@@ -89,17 +89,14 @@ AHEAD = 0.01
 
 
 def _gaps(other: Beside) -> dict[str, Estimate]:
-    """How far the method is ahead, in sensitivity and specificity together.
+    """How far the method is ahead, in sensitivity and specificity together: the sum of each, and of its ends.
 
     Other cases would have moved the thresholds, and traded the one for the other.
     """
     gaps = dict(other.differences or {})
-    both = [gap for name in ("sensitivity", "specificity") if (gap := gaps.pop(name, None))]
-    known = [gap.ends for gap in both if None not in gap.ends]
-    if both and len(known) == len(both):
-        value = sum(middle for middle, _, _ in known)
-        down, up = (math.hypot(*(ends[0] - ends[side] for ends in known)) for side in (1, 2))
-        gaps["sensitivity + specificity"] = Estimate(value, value - down, value + up)
+    both = [gap.ends for name in ("sensitivity", "specificity") if (gap := gaps.pop(name, None))]
+    if both and not any(None in ends for ends in both):
+        gaps["sensitivity + specificity"] = Estimate(*map(sum, zip(*both, strict=True)))
     return gaps
 
 
@@ -142,8 +139,8 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
     for point in model.points:
         if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
             words = (
-                f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
-                f"flagged {100 * point.ppv.low:.3g}% or more are cases, of all {100 * point.prevalence:.3g}%."
+                f"Flags{_which(model, point)} are not shown to hit more often than chance: PPV may be as "
+                f"low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
             )
             yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
 

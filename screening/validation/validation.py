@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Estimate
+from screening.documents.figures import OperatingPoint, Rule
 from screening.documents.validation import Platt
 from screening.statistics.calibration import likeliest
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
+from screening.statistics.operating_point import choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
     DRAWS,
@@ -225,9 +226,9 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
         pair = own.scores[:, m], others.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
         for name, side, fold in (("sensitivity", positive, None), ("specificity", ~positive, own.fold)):
-            right = [each.flagged[side, m] == positive[side] for each in (method, other)]
-            units = None if groups is None else groups[side]
-            found[name].append(share_difference(*right, None if fold is None else fold[side], units))
+            mine, theirs = (each.flagged[side, m] == positive[side] for each in (method, other))
+            of_fold, units = (None if values is None else values[side] for values in (fold, groups))
+            found[name].append(share_difference(mine, theirs, of_fold, units))
     means = {name: _mean_of(classes) for name, classes in found.items()}
     if own.predicted is None or others.predicted is None:
         return means
