@@ -14,6 +14,7 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.base import FORMAT_VERSION, Estimate
 from screening.documents.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
+from screening.documents.figures import DEFAULT_RULE, MinSensitivity, Rule
 from screening.documents.notebook import Brief, InBrief, comparison_brief
 from screening.errors import UsageError
 from screening.files import digest_of_json
@@ -23,11 +24,9 @@ from screening.recipes.loading import FITS, list_recipes, load_recipe, several_a
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.intervals import percentiles
-from screening.statistics.operating_point import Rule
 from screening.statistics.paired import resampled_difference
 from screening.statistics.ranks import rank_entry
 from screening.statistics.tally import fewest_units
-from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
@@ -222,7 +221,7 @@ def compare(
         resources = Resources(jobs, None, progress or silent, workers, kept)
         steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
         methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
-    at = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
+    at = rule.value if isinstance(rule, MinSensitivity) else ASKED
     entries = [cohort_entry(name, studies[name][0], mine, at, seed) for name, mine in methods.items()]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(

@@ -275,12 +275,36 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at a path or URL.
 
-    `place`: path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
-    `make`: make the file (mode 0600) and the tables where they are missing.
-    `read_only`: look and touch nothing, in a file that nobody may write as well.
-    `clock`: see `Ledger`.
-    Raises UsageError: there is no ledger, it cannot be reached, or is not ours (and is left as it is).
-    Raises ModelError: it is of a newer format, or from before the first release.
+    Parameters
+    ----------
+    place : str or Path
+        Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
+    make : bool
+        Make the file (mode 0600) and the tables where they are missing.
+    read_only : bool
+        Look and touch nothing, in a file that nobody may write as well.
+    clock : callable
+        Says when an entry is made.
+
+    Returns
+    -------
+    Ledger
+        To be closed, or used in a `with` statement.
+
+    Raises
+    ------
+    UsageError
+        There is no ledger, it cannot be reached, or is not ours (and is left as it is).
+    ModelError
+        It is of a newer format, or from before the first release.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from screening import open_ledger
+    >>> with open_ledger(f"{mkdtemp()}/screening.db", make=True) as ledger:
+    ...     ledger.file.name
+    'screening.db'
     """
     url = _url(place)
     file = Path(str(url.database)) if url.drivername == "sqlite" else None

@@ -50,13 +50,35 @@ def history(
 ) -> dict[str, object]:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
-    `series`: only this one, by its name; one without a name by the first digits it is shown by.
-    `verify`: follow the audit trail from its beginning first.
-    `printed`: with `verify`: a head printed on a report, which the trail must still hold.
-    Returns, as JSON has it, `runs`, one entry a run and revision, oldest first; `series`, one entry each;
-    `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased`
-    parts.
-    Raises Unchained: with `verify`: naming the first entry that is not as it was written.
+    Parameters
+    ----------
+    ledger : Ledger
+        As `open_ledger` gives it.
+    series : str, optional
+        Only this one, by its name; one without a name by the first digits it is shown by.
+    verify : bool
+        Follow the audit trail from its beginning first.
+    printed : str, optional
+        With `verify`: a head printed on a report, which the trail must still hold.
+
+    Returns
+    -------
+    dict
+        As `screen history --json` prints it: `runs`, one entry a run and revision, oldest first; `series`;
+        `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`.
+
+    Raises
+    ------
+    Unchained
+        With `verify`, naming the first entry that is not as it was written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from screening import history, open_ledger
+    >>> with open_ledger(f"{mkdtemp()}/screening.db", make=True) as ledger:
+    ...     history(ledger)["runs"]
+    []
     """
     with ledger.reading() as connection:
         head = verifying.verify(connection, printed) if verify else trail.head(connection)

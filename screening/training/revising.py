@@ -9,13 +9,14 @@ import numpy as np
 
 from screening.cohort.dependence import CODE as ROWS_OF_ONE_PATIENT
 from screening.cohort.ids import ROW_NUMBERS
+from screening.documents.figures import Rule
 from screening.documents.history import ChangedClass
 from screening.documents.model import Approval, ModelDocument
 from screening.documents.validation import OperatingPointFacts
 from screening.errors import ModelError, UsageError
 from screening.machines.ensembles import FoldEnsemble
 from screening.page.rules import of_model, usefulness_of
-from screening.statistics.operating_point import Rule, overall
+from screening.statistics.operating_point import overall
 from screening.statistics.threshold_search import hashed
 from screening.storage.model import Model
 from screening.validation.held_out import HeldOut

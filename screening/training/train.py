@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
+from screening.cohort.reading import Reading, read_cohort
+from screening.documents.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
 from screening.documents.validation import Beside, Forward, LesionFacts
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -23,9 +26,9 @@ from screening.parallel import Cluster
 from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.sources.columns import Columns
-from screening.statistics.operating_point import Rule
+from screening.sources.opening import Readable
 from screening.statistics.performance import prevalence_range
-from screening.statistics.threshold_search import DEFAULT_RULE, alike
+from screening.statistics.threshold_search import alike
 from screening.storage.model import Model
 from screening.training import card as record
 from screening.training.leaks import too_good
@@ -48,7 +51,7 @@ from screening.validation.validation import Validation, calibration_of
 
 
 def train(
-    cohort: Cohort,
+    cohort: Cohort | Readable,
     recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
@@ -63,11 +66,12 @@ def train(
     progress: Progress | None = None,
     command: str | None = None,
     forward: bool = True,
-    beside: Sequence[str] | None = (),
+    beside: Sequence[str] | None = None,
     lesions: bool = False,
     cluster: Cluster | None = None,
     kept: Path | None = None,
     independent: bool = False,
+    **reading: Unpack[Reading],
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -75,8 +79,8 @@ def train(
 
     Parameters
     ----------
-    cohort : Cohort
-        With labels.
+    cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
+        With labels. What is no Cohort yet is read as `reading` says.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
@@ -104,7 +108,7 @@ def train(
     forward : bool
         Also train on the past alone and test on what came after, where the contract names a time column.
     beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; None for those that `screen train` takes.
+        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
     lesions : bool
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
         and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
@@ -115,6 +119,8 @@ def train(
         Private folder where what they fitted waits: a training that was killed goes on from there.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
+    **reading
+        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
     Returns
     -------
@@ -131,15 +137,19 @@ def train(
 
     Examples
     --------
-    >>> from screening import Rule, read_cohort, train
+    >>> from screening import MinSensitivity, train
     >>> from importlib.resources import files
     >>> samples = files("screening.sample_cohorts")
-    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
-    >>> model = train(cohort, "logistic", rule=Rule("min_sensitivity", 0.9), search=1)
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", rule=MinSensitivity(0.9))
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
     progress = progress or silent
+    if not isinstance(cohort, Cohort):
+        cohort = read_cohort(cohort, need_label=True, **reading)
+    elif reading:
+        raise UsageError(f"the cohort was read already; give {', '.join(reading)} to read_cohort")
     progress(round(READING * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
@@ -356,7 +366,7 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
     """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
     if cohort.coordinates is None or cohort.group is None:
         raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
-    if rule.name != "min_sensitivity":
+    if not isinstance(rule, MinSensitivity):
         raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
     if repeats not in (None, 1):
         raise UsageError("--lesions deals the folds once; leave --repeats out")
@@ -381,11 +391,12 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
         part = cohort.take(at)
         scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
         patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
     for at, each in zip(rows, patients, strict=True):
         scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
     order = np.argsort(cohort.rows)
     place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    rule = Rule("threshold", threshold, prevalence=study.rule.prevalence)
+    rule = Threshold(threshold, prevalence=study.rule.prevalence)
     return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

@@ -13,7 +13,7 @@ from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
 from screening.documents.base import FORMAT_VERSION
 from screening.documents.comparison import ClassElsewhere, ExternalValidation, Promise
-from screening.documents.figures import OperatingPoint, Ranking
+from screening.documents.figures import OperatingPoint, Ranking, Rule, Threshold
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
 from screening.documents.validation import LesionFacts, OperatingPointFacts
@@ -25,7 +25,6 @@ from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of
 from screening.statistics.intervals import independent_difference
-from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
@@ -255,13 +254,13 @@ def _local(
     held: HeldOutScores, promise: OperatingPointFacts, seed: int, by_lesions: float | None
 ) -> OperatingPoint:
     """The operating point that the model's rule chooses here; UsageError where it keeps none."""
-    rule = replace(promise.rule, prevalence=held.prevalence)
+    rule: Rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
         if by_lesions is None:
             asked = promise.lesions.asked
             raise UsageError(f"too few lesions to promise that {asked:g} of new ones are found")
-        rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
-    elif rule.name == "threshold":
+        rule = Threshold(by_lesions, prevalence=held.prevalence)
+    elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Document, Estimate
-from screening.documents.figures import OperatingPoint, Ranking
+from screening.documents.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
 from screening.documents.model import BlendMember, MemberAlone
 from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
-from screening.statistics.operating_point import FLAG_EVERYTHING, Rule, curve, summary
+from screening.statistics.operating_point import FLAG_EVERYTHING, curve, summary
 from screening.statistics.operating_point import points as points_of
 from screening.statistics.paired import auroc_difference
 from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
@@ -164,13 +164,12 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     name = held.task.watched[m]
     refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
     point = held.validation.operating_point(m, rule, seed)
-    if point.threshold <= FLAG_EVERYTHING and rule.name == "min_sensitivity":
-        asked = rule.value or 0.0
+    if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
         if rule.confidence is not None:
             raise UsageError(_too_few(name, point.n_positive, rule))
         raise UsageError(
-            f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as most "
-            "others, and no threshold parts them. Add a column that tells them apart, ask for less with "
+            f"sensitivity {rule.value:g} of {name} would flag every row: many cases have the same values as "
+            "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
             "--min-sensitivity, or take another rule such as --g-mean"
         )
     if held.validation.trained is not None:
@@ -277,10 +276,10 @@ def _comparison(
 
 def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
-    if rule.name != "threshold":
+    if not isinstance(rule, Threshold):
         return rule
     sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
-    return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
+    return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
 def _figures(outcome: Outcome) -> dict[str, float | None]:
@@ -299,11 +298,11 @@ REMEDY = (
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
     """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
-    if rule.name == "min_sensitivity" and n_cases < _needed(rule):
+    if isinstance(rule, MinSensitivity) and n_cases < _needed(rule):
         raise UsageError(_too_few(name, n_cases, rule))
 
 
-def _too_few(name: str, m: int, rule: Rule) -> str:
+def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
     sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
     # What a threshold at the lowest of so many cases promises.
     most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
@@ -314,9 +313,9 @@ def _too_few(name: str, m: int, rule: Rule) -> str:
     )
 
 
-def _needed(rule: Rule) -> float:
+def _needed(rule: MinSensitivity) -> float:
     """How many cases promise what is asked with a threshold at the lowest."""
-    asked = rule.value or 0.0
+    asked = rule.value
     if asked >= 1:
         return np.inf
     cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Estimate
+from screening.documents.figures import OperatingPoint, Rule
 from screening.documents.validation import Platt
 from screening.statistics.calibration import likeliest
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
+from screening.statistics.operating_point import choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
     DRAWS,
