@@ -307,6 +307,8 @@ OUTCOMES = {
     "by its name": ({"dead": [0, 0, 0, 1] * 15}, "dead", ["1"]),
     "a word of its name": ({"hospital_mortality": ["n", "n", "y"] * 20}, "hospital_mortality", ["y"]),
     "of the well": ({"survived": [1, 1, 0] * 20}, "survived", ["0"]),
+    "a sentence": ({"readmitted within 30 days?": ["No", "Yes"] * 30}, "readmitted within 30 days?", ["Yes"]),
+    "of survival analysis": ({"status": [2, 2, 1] * 20}, "status", ["2"]),
     "what was so before": ({"prior_sepsis": [0, 1] * 30}, None, []),
     "several values": ({"event": list("abc") * 20}, "event", []),
 }
@@ -321,7 +323,7 @@ def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, col
 
 def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
     path = cohort_of(
-        tmp_path, **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 1] * 20}
+        tmp_path, **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15}
     )
 
     notes = starter_contract(path)[1]

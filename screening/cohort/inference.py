@@ -212,6 +212,8 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
     except UsageError:
         return None
     other = next(text for text in counts if text != case)
+    if {*counts} == {"1", "2"} and label.lower().endswith("status"):
+        return "2"  # as survival analysis writes an event beside a censored time
     return other if is_called(label, "well") and case == affirming([*counts]) else case
 
 

@@ -95,6 +95,8 @@ def check_cohort(
     try:
         files, given = opened(source, given)
         complete, notes = (given, []) if given.features else inferred(files, given)
+        if not to_score and not complete.label:
+            notes = [*notes, "no column is named as the outcome: to train, set `label`, or give --label"]
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
     except CohortError as error:
