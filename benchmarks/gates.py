@@ -34,8 +34,7 @@ from screening import read_cohort
 from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
 from screening.gates.column_profile import profile
-from screening.gates.drift import Gates
-from screening.gates.own_nights import LEAST, WINDOW, OwnNights, counts_of, independent, told_apart
+from screening.gates.drift import LEAST, WINDOW, Gates, independent, own_nights
 from screening.sources.columns import Columns
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
@@ -256,10 +255,10 @@ def wards(n_wards: int) -> None:
             stayed += still
             own = None
             if len(counts) >= LEAST:
-                own = OwnNights(counts[-WINDOW:], independent(stayed / ward.beds / (night + 1)))
+                own = own_nights(counts[-WINDOW:], independent(stayed / ward.beds / (night + 1)))
             gates = _fed(past, table)
             if own is not None:
-                before, (after, _) = gates.attention(), told_apart(gates, own)
+                before, after = gates.attention(), gates.attention(own)
                 looks += 1
                 alarms.update(["training"] * bool(before) + ["own nights"] * bool(after))
                 if night == CHANGED_ON:
@@ -268,8 +267,8 @@ def wards(n_wards: int) -> None:
                         changed = _fed(past, change(table, rng))
                         new = {(one.code, one.column) for one in changed.attention()} - usual
                         seen[what, "training"] += bool(new)
-                        seen[what, "own nights"] += bool(told_apart(changed, own)[0])
-            counts.append(counts_of(gates))
+                        seen[what, "own nights"] += bool(changed.attention(own))
+            counts.append(gates.counts())
     print("| per cent of nights with an alarm | beside training | beside own nights |\n|---|---|---|")
     sides = ("training", "own nights")
     print(

@@ -2,15 +2,18 @@
 
 import numpy as np
 
-from screening.statistics.operating_point import Rule, choose
+from screening.documents.figures import Threshold
+from screening.statistics.operating_point import choose
+from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation
+
+BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 
 
 def outcome(scores, positive, groups=None, threshold=0.5) -> Outcome:
     """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
-    validation = Validation(
-        scores=scores, repeats=scores[None], fold=np.arange(len(scores)) % 5,
-        watched=np.asarray(positive)[:, None], own=scores > 0, predicted=None, groups=groups, n_settings=1,
-    )  # fmt: skip
-    return Outcome(validation, [choose(scores[:, 0], positive, Rule("threshold", threshold))])
+    validation = Validation.of_decisions(
+        scores[None], BINARY_TASK, np.asarray(positive, int), groups, (), np.arange(len(scores)) % 5
+    )
+    return Outcome(validation, [choose(scores[:, 0], positive, Threshold(threshold))])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from screening.documents.validation import Calibration
 from screening.statistics.calibration import calibrate
 from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.storage.model import CHANCES, Chances
+from screening.storage.model import CHANCES, chances_of
 
 
 def calibration(seed: int) -> Calibration:
@@ -27,21 +27,22 @@ def calibration(seed: int) -> Calibration:
 EARNED = {"b": calibration(0), "c": calibration(1)}
 
 
-def chances(thresholds: dict[str, float], calibrations: dict[str, Calibration]) -> Chances:
-    return Chances(
-        SimpleNamespace(
-            facts=SimpleNamespace(validation=SimpleNamespace(calibration=calibrations)),
-            watched=list(thresholds),
-            thresholds=np.array(list(thresholds.values())),
-        )
+def chances(thresholds: dict[str, float], calibrations: dict[str, Calibration], scores, column):
+    """Of a model that watches these classes."""
+    validation = SimpleNamespace(calibration=calibrations)
+    model = SimpleNamespace(
+        facts=SimpleNamespace(validation=validation),
+        watched=list(thresholds),
+        thresholds=np.array(list(thresholds.values())),
     )
+    return chances_of(model, np.asarray(scores), np.asarray(column))
 
 
 @given(scores=st.lists(st.floats(-20, 20), min_size=2, max_size=40), column=st.sampled_from([0, 1]))
 def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
     scores = np.sort(scores)
 
-    found = chances({"b": 0.3, "c": -0.2}, EARNED).of(scores, np.full(len(scores), column))
+    found = chances({"b": 0.3, "c": -0.2}, EARNED, scores, np.full(len(scores), column))
 
     assert (np.diff(found["chance"]) >= 0).all()
     assert (found["chance_low"] <= found["chance"]).all()
@@ -49,9 +50,9 @@ def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
-    alone = chances({"c": -0.2}, EARNED).of(np.array([1.1]), np.array([0]))
+    alone = chances({"c": -0.2}, EARNED, [1.1], [0])
 
-    both = chances({"b": 0.3, "c": -0.2}, EARNED).of(np.array([1.1 + 0.2, 5.0]), np.array([1, 0]))
+    both = chances({"b": 0.3, "c": -0.2}, EARNED, [1.1 + 0.2, 5.0], [1, 0])
 
     for name in CHANCES:
         assert both[name][0] == pytest.approx(alone[name][0])
@@ -60,11 +61,10 @@ def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
 
 def test_a_class_that_has_earned_none_or_whose_every_row_is_flagged_has_no_chance():
     unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
-    rows = np.zeros(1), np.zeros(1, dtype=int)
 
-    assert chances({"b": 0.3, "c": 0.1}, unearned).earned
-    for told in (chances({"b": 0.3, "c": 0.1}, unearned), chances({"b": FLAG_EVERYTHING, "c": 0.1}, EARNED)):
-        assert np.isnan(list(told.of(*rows).values())).all()
+    for thresholds, calibrations in (({"b": 0.3}, unearned), ({"b": FLAG_EVERYTHING}, EARNED)):
+        none = chances(thresholds | {"c": 0.1}, calibrations, [0.0], [0])
+        assert np.isnan([none[name] for name in CHANCES]).all()
 
 
 def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(judged, tmp_path):

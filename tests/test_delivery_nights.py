@@ -9,7 +9,7 @@ from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
 from screening.documents.run import Delivery
-from screening.gates.own_nights import LEAST
+from screening.gates.drift import LEAST
 from screening.ledger.database import open_ledger
 from screening.storage.model import save_model
 
@@ -24,7 +24,9 @@ def ward(number: int, beds: int = 60, leave: int = 6) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     past = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return train(read_cohort(past, label="ill", positive="yes", id="patient"), "logistic", search=1)
+    return train(
+        read_cohort(past, label="ill", positive="yes", id="patient"), "logistic", search=1, beside=()
+    )
 
 
 @pytest.fixture

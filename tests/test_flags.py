@@ -38,7 +38,8 @@ def ward(row):
 def listed(folder, scores, flagged):
     """The tables of flagged rows, of a night that came in batches."""
     rows = Rows(folder / "scores.parquet")
-    with rows.appending(SCHEMA) as append:
+    with rows.appending() as append:
+        append(SCHEMA.empty_table())
         for start in range(0, len(scores), BATCH):
             mine = np.arange(start, min(start + BATCH, len(scores)))
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]

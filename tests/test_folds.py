@@ -94,9 +94,11 @@ def test_rows_in_another_order_are_dealt_alike(cohort, tissue, seed):
     order = np.random.default_rng(3).permutation(cohort.n_rows)
     mixed = cohort.take(order)
     other = np.random.default_rng(3).permutation(tissue.n_rows)
-    lesion = Task("binary", "tissue", ("lesion",), ("negative", "lesion"), ("lesion",))
+    lesion = Task(
+        kind="binary", label="tissue", positive=["lesion"], classes=["negative", "lesion"], watched=["lesion"]
+    )
 
-    first, second = (planned(each, ask(each, False), 5, 2, seed) for each in (cohort, mixed))
+    first, second = (planned(each, ask(each, False)[0], 5, 2, seed) for each in (cohort, mixed))
     whole, again = (planned(each, lesion, 4, 2, seed) for each in (tissue, tissue.take(other)))
 
     assert np.array_equal(second.fold, first.fold[:, order])
@@ -125,7 +127,7 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself(tmp_path):
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
     nameless = read_cohort(written(table, tmp_path / "past.csv"), label="ill", need_label=True)
 
-    fold = planned(nameless, ask(nameless, False), 5, 1, 0).fold[0]
+    fold = planned(nameless, ask(nameless, False)[0], 5, 1, 0).fold[0]
 
     other = (kind[:, None] == kind) & (fold[:, None] != fold)
     foretold = other @ ill(nameless) / other.sum(axis=1)
@@ -139,7 +141,7 @@ def ranked(positive, scores):
 
 
 def test_every_repeat_deals_anew_and_every_row_once(cohort):
-    study = planned(cohort, ask(cohort, False), 5, 3, 0)
+    study = planned(cohort, ask(cohort, False)[0], 5, 3, 0)
 
     assert study.fold.shape == (3, cohort.n_rows)
     assert study.repeats_asked
@@ -151,7 +153,7 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
 def test_three_repeats_are_planned_where_nobody_asks_and_the_rows_are_few(cohort):
     many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
 
-    few, one = (planned(each, ask(each, False), 5, None, 0) for each in (cohort, many))
+    few, one = (planned(each, ask(each, False)[0], 5, None, 0) for each in (cohort, many))
 
     assert (len(few.fold), few.repeats_asked) == (3, False)
     assert (len(one.fold), one.repeats_asked) == (1, False)

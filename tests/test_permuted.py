@@ -25,7 +25,7 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
     frame.to_csv(folder / "past.csv", index=False)
     cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
-    study = planned(cohort, ask(cohort, False), 5, 1, seed, search=3)
+    study = planned(cohort, ask(cohort, False)[0], 5, 1, seed, search=3)
     held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
     validation = Validation.of(held_out, study)
     return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))

@@ -13,9 +13,9 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
+from screening.documents.figures import GMean, MaxFlagRate
 from screening.ledger.database import STATES, open_ledger
 from screening.page import render_run
-from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.storage.serialization import read_document
 from screening.training.revising import rechoose
@@ -343,10 +343,10 @@ def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
 def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):
     past = written(voxels(10, 60), tmp_path / "past.parquet")
     cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
-    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=Rule("g_mean"), jobs=1)
+    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=GMean(), jobs=1, beside=())
 
-    same = rechoose(model, Rule("g_mean"), "as it was")
-    other = rechoose(model, Rule("max_flag_rate", 0.05), "fewer", watched="lesion")
+    same = rechoose(model, GMean(), "as it was")
+    other = rechoose(model, MaxFlagRate(0.05), "fewer", watched="lesion")
 
     assert same.thresholds.tolist() == model.thresholds.tolist()
     assert same.calibration == pytest.approx(model.calibration)

@@ -53,6 +53,30 @@ TIMES = (
     "aufnahmedatum", "fecha", "data",
 )  # fmt: skip
 
+# Of what is known only after the outcome: English, German, French, Spanish, Italian; accents as people type
+# them and as they leave them away.
+AFTER = re.compile(
+    r"follow ?up|fu ?time|nachbeobacht|suivi|seguimiento|seguimento"
+    r"|\bsurv(ival)? ?(time|months?|days?|years?|weeks?)|\b(os|pfs|dfs|rfs|efs) (time|months?|days?|m|d)\b"
+    r"|(ü|ue)berleb|survie|supervivencia|sopravviv"
+    r"|\btime (to|until) (event|death|relapse|progression|failure|recurrence)"
+    r"|\b(days?|months?|years?|tage|jours|d[ií]as|giorni) (to|until|till|bis|jusqu|hasta|al|alla) "
+    r"|\blos\b|length of (hospital )?stay|liegedauer|verweildauer|dur[ée]e (de|du) s[ée]jour"
+    r"|duraci[oó]n de (la )?estancia|d[ií]as de estancia|durata (della )?degenza|giorni di degenza"
+    r"|discharg|entlass|\bsortie\b|\balta (hospitalaria|m[ée]dica)|\b(fecha|d[ií]a|motivo|tipo) (de )?alta\b"
+    r"|dimission|\bdeath|\bdied\b|deceased|exitus|verstorben|gestorben|todes|\btod\b|d[ée]c[èe]s|fallec|defunci|muerte"
+    r"|\bmorte\b|decesso|autops|censor|zensiert|censur"
+)
+WHENEVER = re.compile(
+    r"time|zeit|temps|tiempo|tempo|duration|dauer|dur[ée]e|duraci[oó]n|durata|t?stop|days?|weeks?|months?"
+)
+# Known before all the same: an earlier stay, a parent's death, what a wound discharges.
+BEFORE = re.compile(
+    r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before|vorher|fr[uü]her|anamnes|famili"
+    r"|ant[ée]c[ée]d|anterior|precedent|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
+)
+PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
+
 
 def is_called(column: str, *roles: str) -> bool:
     """Whether a column is called as those of one of these roles are.
@@ -62,3 +86,14 @@ def is_called(column: str, *roles: str) -> bool:
     """
     words = " ".join(WORDS.findall(column)).lower()
     return any(re.fullmatch(ROLES[role], words) for role in roles)
+
+
+def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
+    """Whether a column is called as what is known only after the outcome, or, if asked, as any time at all.
+
+    >>> is_after_outcome("FollowUpDays"), is_after_outcome("time"), is_after_outcome("time", or_any_time=True)
+    (True, False, True)
+    """
+    words = " ".join(filter(None, PARTS.split(column))).lower()
+    after = AFTER.search(words) or (or_any_time and WHENEVER.fullmatch(words))
+    return bool(after) and not BEFORE.search(words)

@@ -277,13 +277,14 @@ class BlendMember(Document):
 
 
 class TaskFacts(Document):
-    """The question that the label column asks."""
+    """The question that the label column asks: of one positive class, or of several watched among many."""
 
-    kind: str
-    label: str
-    positive: Sequence[str]
-    classes: Sequence[str]
-    watched: Sequence[str]
+    kind: str  # "binary" or "multi"
+    label: str  # name of the label column
+    positive: Sequence[str]  # named to be found; of several classes none need be
+    classes: Sequence[str]  # binary: "negative" and the positive class; else all, sorted as text
+    watched: Sequence[str]  # those that get an operating point and can flag a row
+    # label values of a class that several were joined to, by its name; any other has its own name
     joined: Mapping[str, Sequence[str]] | None = None
 
 

@@ -17,6 +17,8 @@ STEPS, TENTHS = 50, 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
 MOST_SAMPLED = 8192
+N_SHARES = 4
+"""Of a column's counts: rows, those with a value, of an unseen category and outside training's range."""
 
 
 def profile(features: Columns, contract: Contract, groups: np.ndarray | None = None) -> Profile:
@@ -73,14 +75,6 @@ def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
     return np.unique(np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True)[1].ravel()
 
 
-def missing_in(past: Profile, name: str) -> int:
-    """Training rows without a value of a feature."""
-    found = past.features[name]
-    if isinstance(found, TextProfile):
-        return past.n_rows - sum(found.counts.values()) - found.more
-    return past.n_rows - sum(found.counts)
-
-
 class SampledValues:
     """Every k-th value of a column, k doubling as the table grows; `most` at the most."""
 
@@ -100,36 +94,40 @@ class SampledValues:
 class Column:
     """What training knew of a feature, and what the night holds so far.
 
-    `past`: its entry of the profile; `missing_past`: training rows without a value. `present`: rows of
-    tonight with a value, one of an unseen category included; `known`: texts that are nothing new; None is
-    that of a missing value; `unseen`: rows of each category that training never had.
+    `past`: its entry of the profile; `n_rows_past`: of training. `present`: rows of tonight with a value, one
+    of an unseen category included; `known`: texts that are nothing new, None being a missing value; `unseen`:
+    rows of each category that training never had.
     """
 
-    def __init__(self, past: NumberProfile | TextProfile, missing_past: int):
-        self.past, self.missing_past = past, missing_past
+    def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
+        self.past, self.numeric = past, isinstance(past, NumberProfile)
         texts_past = past.counts if isinstance(past, TextProfile) else {}
-        counts = past.counts if isinstance(past, NumberProfile) else list(texts_past.values())
-        self.numeric = isinstance(past, NumberProfile)
-        self.expected = np.array(counts, dtype=float)
+        bins = past.counts if isinstance(past, NumberProfile) else [*texts_past.values()]
         self.more = past.more if isinstance(past, TextProfile) else 0
-        self.counts = np.zeros(len(counts), dtype=np.int64)
-        self.present = self.outside = 0
+        self.expected = np.array(bins, dtype=float)
+        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *bins])
+        self.counts = np.zeros(len(bins), dtype=np.int64)
+        self.n_rows = self.present = self.outside = 0
         self.unseen: Counter[str] = Counter()
         self.sample = SampledValues(MOST_SAMPLED)
         self._places = {text: i for i, text in enumerate(texts_past)}
         self.known = {*texts_past, None}
 
-    @property
-    def n_past(self) -> int:
-        """Training rows with a value."""
-        return int(self.expected.sum()) + self.more
+    def tonight(self, n_bins: int | None = None) -> np.ndarray:
+        """The counts of `N_SHARES`, and then the bins.
 
-    @property
-    def n_unseen(self) -> int:
-        return self.unseen.total()
+        `n_bins`: at most so many, as shares of the training rows, or the most frequent categories; None: as
+        training has them, which is `training`.
+        """
+        bins = self.counts
+        if n_bins is not None:
+            place = np.minimum(np.arange(len(bins)), n_bins - 1)
+            bins = np.bincount(steps(self.expected, n_bins) if self.numeric else place, bins).astype(int)
+        return np.array([self.n_rows, self.present, self.unseen.total(), self.outside, *bins])
 
     def add(self, values: np.ndarray) -> None:
         """Count the typed values of one batch."""
+        self.n_rows += len(values)
         if isinstance(self.past, NumberProfile):
             self._add_numbers(values, self.past)
         else:
@@ -141,16 +139,16 @@ class Column:
         if n_rows:
             self.unseen[""] += n_rows
 
-    def distance(self) -> float | None:
+    def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
         """Largest difference of shares: of cumulative ones for numbers, of any set of known categories."""
-        return ks(self.expected, self.counts) if self.numeric else total_variation(self.expected, self.counts)
+        return ks(past, now) if self.numeric else total_variation(past, now)
 
     def index(self) -> float | None:
         """PSI of tenths of the training rows, or of the categories."""
         if self.numeric:
             place = steps(self.expected, TENTHS)
             return psi(np.bincount(place, self.expected), np.bincount(place, self.counts))
-        return psi(np.append(self.expected, self.more), np.append(self.counts, self.n_unseen))
+        return psi(np.append(self.expected, self.more), np.append(self.counts, self.unseen.total()))
 
     def _add_numbers(self, values: np.ndarray, past: NumberProfile) -> None:
         values = values[np.isfinite(values)]

@@ -1,13 +1,22 @@
-"""Gates before scoring: is tonight's table of the kind the model was trained on, column by column.
+"""Is tonight's table of the kind the model was trained on, and like the nights of its own series?
 
-Training stores a small profile; the first pass over a night's table counts on its bins, so memory does not
-grow with the table. Every alarm is a test against chance at the night's own size, all together at `ALARMS`.
+Training stores a small profile; the pass over a night's table counts on its bins, so memory does not grow
+with the table. Every alarm is a test against chance at the night's own size, all together at `ALARMS`.
+
+A ward is not the mean of the wards that a model learned from, and says so every night: nobody can act on it.
+From twenty nights on another table than this ward's own is the alarm. What is kept of a night are counts on
+bins of training's quantiles: no value, no category that training never had, nobody's id.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +25,7 @@ from screening.documents.base import Reason
 from screening.documents.model import NumberProfile, Profile
 from screening.documents.run import FeatureDrift
 from screening.gates import tests
-from screening.gates.column_profile import Column, missing_in
+from screening.gates.column_profile import N_SHARES, Column
 from screening.gates.conversions import conversions_of
 from screening.gates.units import UnitShift, unit_shift
 from screening.sources.columns import Columns
@@ -25,11 +34,61 @@ from screening.sources.columns import Columns
 ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
 # A conversion is looked for only where values differ at least so surely.
 DIFFERS = 0.001
-# Beside the test, what is worth a word: a difference of shares, and a share outside the training range.
+# Beside the test, what is worth a word.
 WORTH_SAYING = 0.1
-MORE_MISSING = 0.05
-OUTSIDE = 0.02
-CHECK = "Check the source of the column; where the difference is meant, train again on rows like tonight's."
+SHARES = {
+    "missing": ("missing_more", "without a value", 0.05),
+    "unseen": ("unseen_category", "with a category never seen in training", 0.0),
+    "outside": ("outside_range", "outside the training range", 0.02),
+}
+"""By gate: the reason's code and words, and the difference of shares that is worth a word."""
+LEAST, WINDOW = 20, 56
+"""Nights from which on a series has its own reference, and of how many of the last it is made."""
+BINS = 20
+"""Of a column, as the ledger keeps a night."""
+STAY_UNKNOWN = 0.9
+"""Share of patients taken to be there on the next night too, where no column names them."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a night's columns are held against: training, or the last nights of the series.
+
+    `where`: in words. `columns`: counts as `Column.tonight` has them, with at most `n_bins` bins. `worth`:
+    what one of its rows is worth in independent ones.
+    """
+
+    where: str
+    columns: Mapping[str, np.ndarray]
+    worth: float
+    remedy: str
+    n_bins: int | None = None
+
+    @property
+    def is_training(self) -> bool:
+        """Whether categories and range are its own."""
+        return self.n_bins is None
+
+
+def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
+    """The last nights of a series, summed, as `Gates.counts` gave each."""
+    names = counts[0]["columns"]
+    return Reference(
+        f"on this series' last {len(counts)} nights",
+        {name: np.sum([night["columns"][name] for night in counts], axis=0) for name in names},
+        worth,
+        "Ask the source of the column what has changed since the nights before.",
+        BINS,
+    )
+
+
+def independent(stay: float | None) -> float:
+    """What a patient's row is worth where so many stay: nights are alike like those of a Markov chain.
+
+    `stay`: share that is there on the next night too; None where nobody is recognised.
+    """
+    share = STAY_UNKNOWN if stay is None else stay
+    return (1 - share) / (1 + share)
 
 
 class Gates:
@@ -39,16 +98,31 @@ class Gates:
     """
 
     def __init__(self, past: Profile, contract: Contract):
-        self.contract = contract
-        self.past, self.n_units = past, past.n_units
+        self.contract, self.past = contract, past
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
         self.columns = {
-            name: Column(past.features[name], missing_in(past, name))
+            name: Column(past.features[name], past.n_rows)
             for name in contract.features
             if name in past.features
         }
-        self._units: dict[str, UnitShift | None] | None = None
+        self.training = Reference(
+            "in training",
+            {name: column.training for name, column in self.columns.items()},
+            min(1.0, past.n_units / max(past.n_rows, 1)),
+            "Check the source of the column; where the difference is meant, train again on rows like "
+            "tonight's.",
+        )
+        normalised = {name for name in self.columns if contract.features[name].normalise is not None}
+        # Scale and centre of the others are not taken out before scoring.
+        self.measured = {name: column for name, column in self.columns.items() if name not in normalised}
+        self.numbers = {name: column for name, column in self.measured.items() if column.numeric}
+        concerned = {"missing": len(self.columns), "values": len(self.measured)}
+        concerned["unseen"] = sum(not column.numeric for column in self.columns.values())
+        # The chance one column may have of a false alarm, so that all together keep to `ALARMS`.
+        self.allowed = {
+            gate: chance / max(concerned.get(gate, len(self.numbers)), 1) for gate, chance in ALARMS.items()
+        }
 
     def add(
         self,
@@ -57,7 +131,7 @@ class Gates:
         unlisted: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
-        self._units = None
+        self.__dict__.pop("shifts", None)
         self.n_rows += features.n_rows
         if groups is not None:
             self.groups.update(groups)
@@ -78,157 +152,137 @@ class Gates:
     def stops(self) -> list[Reason]:
         """Reasons not to score at all: columns in other units than the model's, by contract."""
         return [
-            self._of_unit(name, shift)
-            for name, shift in self._shifts().items()
+            _of_unit(name, shift)
+            for name, shift in self.shifts.items()
             if shift and shift.sure and self.contract.unit_policy(name) == "stop"
-        ]
-
-    def changed_units(self) -> list[Reason]:
-        """Columns that are in other units surely, or in some of their rows."""
-        return [
-            self._of_unit(name, shift)
-            for name, shift in self._shifts().items()
-            if shift and (shift.sure or shift.share < 1)
         ]
 
     def notes(self) -> list[str]:
         """What is worth counting aloud and is no alarm: rows of unseen categories that are scored."""
         return [
-            f"{name}: {column.n_unseen} row{'s' * (column.n_unseen != 1)} with a category never seen in "
-            "training, scored as unknown"
+            f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
+            "unknown"
             for name, column in self.columns.items()
-            if column.n_unseen and self.contract.unseen_policy(name) == "unknown"
+            if (unseen := column.unseen.total()) and self.contract.unseen_policy(name) == "unknown"
         ]
 
-    def attention(self) -> list[Reason]:
-        """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of training."""
-        reasons, shifts = list[Reason](), self._shifts()
+    def attention(self, own: Reference | None = None) -> list[Reason]:
+        """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of the reference.
+
+        `own`: the series' own nights in place of training. A column that is in other units, surely or in some
+        rows, is an alarm whatever the nights before were: the model reads wrong numbers.
+        """
+        reasons = list[Reason]()
         for name, column in self.columns.items():
-            shift = shifts.get(name)
-            if shift:
-                reasons.append(self._of_unit(name, shift))
-            reasons += self._of_rows(name, column)
-            if not shift and not self.normalised(name):
-                reasons += self._of_values(name, column)
+            shift = self.shifts.get(name)
+            told = shift is not None and (own is None or shift.sure or shift.share < 1)
+            if shift is not None and told:
+                reasons.append(_of_unit(name, shift))
+            values = name in self.measured and not told
+            reasons += self._beside(own or self.training, name, column, values)
         return reasons
+
+    def counts(self) -> dict[str, Any]:
+        """What a night's features count, and a digest of the training whose bins they are counted on."""
+        return {
+            "bins": hashlib.sha256(json.dumps(self.past.to_dict()).encode()).hexdigest()[:16],
+            "columns": {name: column.tonight(BINS).tolist() for name, column in self.columns.items()},
+        }
 
     def facts(self) -> dict[str, FeatureDrift]:
         """Every feature beside training."""
         return {
             name: FeatureDrift(
                 psi=column.index(),
-                ks=column.distance(),
+                ks=column.distance(column.expected, column.counts),
                 outside=column.outside / column.present if column.present else 0.0,
-                unseen=column.n_unseen,
-                normalised=self.normalised(name),
-                alarm=not self.normalised(name)
-                and any(one.code == "values_differ" for one in self._of_values(name, column)),
+                unseen=column.unseen.total(),
+                normalised=name not in self.measured,
+                alarm=name in self.measured
+                and any(
+                    one.code == "values_differ" for one in self._beside(self.training, name, column, True)
+                ),
             )
             for name, column in self.columns.items()
         }
 
-    def normalised(self, name: str) -> bool:
-        """Whether scale and centre of this feature are taken out within each group before scoring."""
-        return self.contract.features[name].normalise is not None
-
-    def allowed(self, gate: str) -> float:
-        """The chance one column may have of a false alarm, so that all together keep to `ALARMS`."""
-        if gate == "missing":
-            concerned = len(self.columns)
-        elif gate == "unseen":
-            concerned = sum(not column.numeric for column in self.columns.values())
-        elif gate == "values":
-            concerned = sum(not self.normalised(name) for name in self.columns)
-        else:
-            concerned = len(list(self._numbers()))
-        return ALARMS[gate] / max(concerned, 1)
-
-    def _numbers(self) -> Iterator[tuple[str, Column]]:
-        return (
-            (name, column)
-            for name, column in self.columns.items()
-            if column.numeric and not self.normalised(name)
-        )
-
-    def per_row(self) -> float:
+    @property
+    def worth(self) -> float:
         """What a row of tonight is worth in independent ones."""
         return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
 
-    def _per_past_row(self, column: Column) -> float:
-        """What a training row is worth in independent ones."""
-        return min(1.0, self.n_units / max(column.n_past + column.missing_past, 1))
-
-    def _shifts(self) -> dict[str, UnitShift | None]:
+    @cached_property
+    def shifts(self) -> dict[str, UnitShift | None]:
         """Per number the conversion that explains its values better than an honest difference would."""
-        if self._units is None:
-            self._units = {name: self._shift(name, column) for name, column in self._numbers()}
-        return self._units
+        return {name: self._shift(name, column) for name, column in self.numbers.items()}
 
     def _shift(self, name: str, column: Column) -> UnitShift | None:
-        now, past = self.per_row(), self._per_past_row(column)
-        rows, distance = column.present * now, column.distance()
+        rows, rows_past = column.present * self.worth, column.expected.sum() * self.training.worth
+        distance = column.distance(column.expected, column.counts)
         if distance is None or not isinstance(column.past, NumberProfile):
             return None
-        differs = tests.other_distribution(distance, rows, column.n_past * past) < DIFFERS
         return unit_shift(
             column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
-            n_units=column.n_past * past, night_units=rows, differs=differs, chance=self.allowed("units"),
+            n_units=rows_past, night_units=rows, chance=self.allowed["units"],
+            differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
         )  # fmt: skip
 
-    def _of_unit(self, name: str, shift: UnitShift) -> Reason:
-        found = shift.conversion
-        units = f"in {found.after} instead of {found.before}" if found.after else "in another unit"
-        if shift.share < 1:
-            words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({found.words})."
-        elif shift.sure:
-            words = f"{name}: the values look {units} than in training ({found.words})."
-            words = words if not found.after else words.replace(" than in training", "")
-        else:
-            words = f"{name}: the values may be {units} ({found.words}), or those of quite other patients."
-        remedy = (
-            "Convert the column, or have the source send the old unit again."
-            if shift.sure
-            else "Ask the source of the column for its unit."
-        )
-        # A conversion that is never sure has no bound, and JSON no infinity.
-        bound = shift.bound if np.isfinite(shift.bound) else None
-        return Reason("unit_changed", words, name, shift.ratio, bound, remedy)
-
-    def _sure(self, gate: str, code: str, words: str, name: str, p: float) -> Iterator[Reason]:
-        """What a gate says, where chance does not explain it."""
-        allowed = self.allowed(gate)
-        if p < allowed:
-            yield Reason(code, f"{name}: {words}", name, p, allowed, CHECK)
-
-    def _of_rows(self, name: str, column: Column) -> Iterator[Reason]:
-        """Whether values are missing, or of categories that training never had."""
-        now, past = self.per_row(), self._per_past_row(column)
-        gone, before = self.n_rows - column.present, column.missing_past
-        rows, rows_past = self.n_rows, before + column.n_past
-        share, share_past = gone / max(rows, 1), before / max(rows_past, 1)
-        if rows and share - share_past >= MORE_MISSING:
-            p = tests.more_often(gone * now, rows * now, before * past, rows_past * past)
-            words = f"missing in {share:.0%} of the rows, in training in {share_past:.0%}."
-            yield from self._sure("missing", "missing_more", words, name, p)
-        if column.n_unseen:
-            new = [n * now for n in column.unseen.values()]
-            p = tests.never_seen(new, column.expected * past, column.present * now)
-            words = f"{column.n_unseen} of {column.present} rows with a category never seen in training."
-            yield from self._sure("unseen", "unseen_category", words, name, p)
-
-    def _of_values(self, name: str, column: Column) -> Iterator[Reason]:
-        """Whether values are distributed otherwise, or lie outside the range of training."""
-        now, past = self.per_row(), self._per_past_row(column)
-        rows, rows_past, distance = column.present * now, column.n_past * past, column.distance() or 0.0
-        if distance >= WORTH_SAYING:
-            if column.numeric:
-                p = tests.other_distribution(distance, rows, rows_past)
+    def _beside(self, past: Reference, name: str, column: Column, values: bool) -> Iterator[Reason]:
+        """In what a column differs from a reference by more than chance; `values`: in its values too."""
+        now, before = column.tonight(past.n_bins), past.columns[name]
+        for gate, (code, words, least) in SHARES.items():
+            (events, rows), (earlier, rows_before) = _share(gate, now), _share(gate, before)
+            usual, own = earlier / max(rows_before, 1), past.is_training and gate != "missing"
+            if not events or events / rows - usual < least or (gate == "outside" and not values):
+                continue
+            counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth
+            if own and gate == "unseen":
+                unseen = [n * self.worth for n in column.unseen.values()]
+                p = tests.never_seen(unseen, before[N_SHARES:] * past.worth, counts[1])
             else:
-                p = tests.other_shares(column.counts * now, column.expected * past)
-            figures = f"PSI {column.index():.2f}, distance {distance:.2f}"
-            words = f"distributed differently from training ({figures})."
-            yield from self._sure("values", "values_differ", words, name, p)
-        if column.outside and column.outside >= OUTSIDE * column.present:
-            p = tests.outside(column.outside * now, rows, rows_past)
-            words = f"{column.outside} of {column.present} values lie outside the training range."
-            yield from self._sure("outside", "outside_range", words, name, p)
+                p = tests.outside(counts[0], counts[1], counts[3]) if own else tests.more_often(*counts)
+            words = f"{events} of {rows} rows {words}" + ("" if own else f", {past.where} {usual:.0%}")
+            yield from self._sure(gate, code, name, words, p, past)
+        bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
+        distance = column.distance(bins_before, bins) or 0.0
+        if values and distance >= WORTH_SAYING:
+            if column.numeric:
+                p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
+            else:
+                p = tests.other_shares(bins, bins_before)
+            words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
+            yield from self._sure("values", "values_differ", name, words, p, past)
+
+    def _sure(
+        self, gate: str, code: str, name: str, words: str, p: float, past: Reference
+    ) -> Iterator[Reason]:
+        """What a gate says, where chance does not explain it."""
+        if p < self.allowed[gate]:
+            yield Reason(code, f"{name}: {words}.", name, p, self.allowed[gate], past.remedy)
+
+
+def _share(gate: str, counts: np.ndarray) -> tuple[float, float]:
+    """Of how many rows how many a gate counts."""
+    rows, present, unseen, outside = counts[:N_SHARES].tolist()
+    events = {"missing": rows - present, "unseen": unseen, "outside": outside}
+    return events[gate], rows if gate == "missing" else present
+
+
+def _of_unit(name: str, shift: UnitShift) -> Reason:
+    conversion = shift.conversion
+    units = f"in {conversion.after} instead of {conversion.before}" if conversion.after else "in another unit"
+    if shift.share < 1:
+        words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({conversion.words})."
+    elif shift.sure:
+        units += "" if conversion.after else " than in training"
+        words = f"{name}: the values look {units} ({conversion.words})."
+    else:
+        words = f"{name}: the values may be {units} ({conversion.words}), or those of quite other patients."
+    remedy = (
+        "Convert the column, or have the source send the old unit again."
+        if shift.sure
+        else "Ask the source of the column for its unit."
+    )
+    # A conversion that is never sure has no bound, and JSON no infinity.
+    bound = shift.bound if np.isfinite(shift.bound) else None
+    return Reason("unit_changed", words, name, shift.ratio, bound, remedy)

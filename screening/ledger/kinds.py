@@ -68,6 +68,11 @@ class CaseCounts(Document):
     known: int
     no_longer_flagged: int
 
+    @property
+    def waiting(self) -> int:
+        """Those without a verdict that holds."""
+        return self.new + self.pending
+
 
 class NightFacts(Document):
     """Figures of a night; no patient."""
@@ -91,6 +96,16 @@ class NightFacts(Document):
     review_by: str | None = None
     delivery: Delivery | None = None
 
+    @property
+    def units(self) -> int:
+        """What was scored, each reviewed as one: rows, or groups where rows come in groups."""
+        return self.counts.cases + self.unflagged.cases
+
+    @property
+    def minutes(self) -> float | None:
+        """What reviewing those who wait takes."""
+        return None if self.minutes_per_review is None else self.counts.waiting * self.minutes_per_review
+
 
 def source_digest(table: str | None) -> str | None:
     """What a night's table is found by; `table` has the digests of its files."""
@@ -106,7 +121,7 @@ class Night(Facts, kind="run"):
 
     Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
     (`screening.cohort.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
-    features counted (`screening.gates.own_nights.counts_of`).
+    features counted (`screening.gates.drift.Gates.counts`).
     """
 
     key: str
@@ -306,10 +321,15 @@ def project(
                 connection.execute(tables[table.name].insert(), list(rows))
 
 
-def reserved(connection: sa.Connection, series: str, night: str) -> list[int]:
-    """The entries that say a night was being scored."""
+def is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
+    """Whether a night was being scored, and has not been entered since."""
     mine = (MARKS.c.series == series) & (MARKS.c.kind == Reserved.KIND) & (MARKS.c.night == night)
-    return list(connection.scalars(sa.select(MARKS.c.entry).where(mine)))
+    entered = (RUNS.c.series == series) & (RUNS.c.night == night)
+    last, entry = (
+        connection.scalar(sa.select(sa.func.max(column)).where(which)) or 0
+        for column, which in ((MARKS.c.entry, mine), (RUNS.c.entry, entered))
+    )
+    return last > entry
 
 
 def nights_at(

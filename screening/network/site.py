@@ -10,8 +10,17 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationError,
+)
 
+from screening.documents.figures import Rule, rule_named
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.kernels.threads import available_cores
@@ -38,6 +47,13 @@ def _of_each_night(text: str) -> str:
     if "{date}" not in text:
         raise ValueError("must hold {date}, or each night would replace the one before")
     return text
+
+
+def _rule(agreed: object) -> Rule:
+    if not isinstance(agreed, Mapping) or len(agreed) != 1:
+        raise ValueError("write one rule, such as {min_sensitivity = 0.9}")
+    ((name, value),) = agreed.items()
+    return rule_named(name, value=value)
 
 
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
@@ -82,7 +98,7 @@ class SeriesPlan(_Table):
     shadow: list[Path] = []  # Models scored beside the champion.
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"  # Run directory under `runs`.
     # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
-    rule: Annotated[dict[str, float], Field(min_length=1, max_length=1)] | None = None
+    rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
     # templates, require_signature: as `screen score` takes them.
     templates: Path | None = None
     require_signature: Path | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from screening.documents.base import Estimate
-from screening.documents.figures import BEYOND_SCORES, Rule
+from screening.documents.figures import BEYOND_SCORES, GMean, MaxFlagRate, MinSensitivity, MissCost, Rule
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
@@ -202,16 +202,17 @@ def days_after(day: str, other: str) -> int:
 
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
-    aim = value.value
-    sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
-    words = {
-        "min_sensitivity": f"sensitivity at least {percent(aim)}{sure}",
-        "max_flag_rate": f"at most {number(None if aim is None else 100 * aim)} flags per 100 rows",
-        "miss_cost": f"one missed case costs as much as {number(aim)} reviews",
-        "g_mean": "largest geometric mean of sensitivity and specificity",
-        "threshold": "threshold given by the user",
-    }
-    return words[value.name]
+    match value:
+        case MinSensitivity():
+            sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
+            return f"sensitivity at least {percent(value.value)}{sure}"
+        case MaxFlagRate():
+            return f"at most {number(100 * value.value)} flags per 100 rows"
+        case MissCost():
+            return f"one missed case costs as much as {number(value.value)} reviews"
+        case GMean():
+            return "largest geometric mean of sensitivity and specificity"
+    return "threshold given by the user"
 
 
 def setting(value: object) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from screening.cohort.cohort import Cohort, joined
 from screening.documents.base import Estimate
 from screening.documents.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
-from screening.scoring.rows import DISPLAY, RowColumns
 from screening.sources.columns import absent
-from screening.storage.model import CHANCES, Model, Scored
+from screening.storage.model import CHANCES, DISPLAY, Model
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
@@ -45,23 +45,21 @@ class Top:
 
     def __init__(self, size: int):
         self.size = size
-        self.kept: tuple[Cohort, Scored] | None = None
+        self.kept: list[tuple[Cohort, pa.Table]] = []
 
-    def add(self, batch: Cohort, scored: Scored, chosen: np.ndarray) -> None:
-        """Take in the chosen rows of a batch."""
-        rows = chosen[np.argsort(-scored.score[chosen], kind="stable")[: self.size]]
-        if len(rows) == 0:
-            return
-        cohort, figures = batch.take(rows), scored.take(rows)
-        if self.kept is not None:
-            cohort = joined([self.kept[0], cohort])
-            figures = self.kept[1].followed_by(figures)
-        best = np.argsort(-figures.score, kind="stable")[: self.size]
-        self.kept = cohort.take(best), figures.take(best)
+    def add(self, batch: Cohort, rows: pa.Table, among: np.ndarray) -> None:
+        """Take in some rows of a batch."""
+        best = among[np.argsort(-rows["score"].to_numpy()[among], kind="stable")[: self.size]]
+        if len(best):
+            self.kept.append((batch.take(best), rows.take(best)))
+            cohorts, tables = zip(*self.kept, strict=True)
+            cohort, table = joined(cohorts), pa.concat_tables(tables)
+            best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
+            self.kept = [(cohort.take(best), table.take(best))]
 
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
-        return [] if self.kept is None else explained(model, *self.kept)
+        return [case for cohort, rows in self.kept for case in explained(model, cohort, rows)]
 
 
 SHOWN = 5
@@ -111,15 +109,16 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
     ]
 
 
-def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = SHOWN) -> list[Case]:
+def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = SHOWN) -> list[Case]:
     """Rows as cases with the features that change their score most, the largest change first.
 
-    `most`: at most so many a row; None: all that change the score.
+    `rows`: of the night's table. `most`: at most so many features a row; None: all that change the score.
     """
+    columns = pc.index_in(rows["class"], pa.array(model.watched)).to_numpy()
     contract, training = cohort.contract, model.facts.training
     names, past = list(contract.features), training.profile.features if training.profile else {}
     facts = {feature.name: feature for feature in training.features}
-    change, voted = changes(model, cohort, scored.column), votes(model, cohort, scored.column)
+    change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
     values = [cohort.measured[name].tolist() for name in names]
     missing = np.column_stack([absent(cohort.measured[name]) for name in names])
 
@@ -139,7 +138,7 @@ def explained(model: Model, cohort: Cohort, scored: Scored, most: int | None = S
         )
 
     cases = []
-    for row, case in enumerate(cases_of(model, RowColumns(model).table(cohort, scored))):
+    for row, case in enumerate(cases_of(model, rows)):
         sizes = np.abs(change[row])
         largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
         share = float(sizes[largest].sum()) / float(sizes.sum()) if largest else None

@@ -14,7 +14,7 @@ from screening.documents.model import IdShape
 from screening.documents.run import Delivery, RunDocument, ScoreCounts
 from screening.errors import CohortError
 from screening.gates.delivery import examine, share_that_stays, still_there
-from screening.gates.own_nights import LEAST, OwnNights, counts_of, independent, told_apart
+from screening.gates.drift import LEAST, independent, own_nights
 from screening.ledger.database import Ledger
 from screening.ledger.nights import PastNights, past_nights
 from screening.page.rules import drift_reason
@@ -103,18 +103,18 @@ def beside_past(
 
 def _apart(run: RunDocument, stream: CohortStream, past: PastNights) -> tuple[list[Reason], list[Reason]]:
     """The run's reasons with those of the series' own nights, and what is merely unlike training."""
-    own, gates, alarms, known = None, stream.gates, list(run.attention), list[Reason]()
+    gates, alarms, known = stream.gates, list(run.attention), list[Reason]()
     worth = independent(share_that_stays(past.deliveries.values()))
     if gates is not None:
-        bins = counts_of(gates)["bins"]
+        bins = gates.counts()["bins"]
         nights = {day: counts for day, counts in past.columns.items() if counts["bins"] == bins}
         if len(nights) >= LEAST:
             rows = sum(past.deliveries[day].rows for day in nights)
             units = sum(past.deliveries[day].units for day in nights)
-            own = OwnNights([*nights.values()], worth * units / rows)
-        unlike, known = told_apart(gates, own)
-        alarms = [one for one in alarms if one not in known]
-        alarms += [one for one in unlike if one not in alarms]
+            unlike = gates.attention(own_nights([*nights.values()], worth * units / rows))
+            known = [one for one in gates.attention() if one not in unlike]
+            alarms = [one for one in alarms if one not in known]
+            alarms += [one for one in unlike if one not in alarms]
     scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
         other = drift_reason(beside_own(run.drift, past.scores, worth), len(past.scores))

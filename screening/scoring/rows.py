@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -12,52 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from screening.cohort.cohort import Cohort
-from screening.contract.contract import Contract
 from screening.ledger.nights import Known
 from screening.sources.parquet_rows import parquet_file
-from screening.storage.model import Model, ScoreColumns, Scored
 
 READ_ROWS = 1 << 14
-# Before the name of a column that the contract wants shown: it may be called as one of ours.
-DISPLAY = "display_"
 # What the ledger knows of a flagged row's case.
 HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
-# What a voxel run's pictures are drawn over.
-TISSUE = "tissue"
 # Texts of few values; a dictionary of any other column only takes time.
 FEW_VALUES = ("group", "class", "predicted", "state")
-
-
-def tissue_of(contract: Contract) -> str | None:
-    """The first numeric feature of voxels, which their flags are drawn over."""
-    numbers = (name for name, feature in contract.features.items() if feature.type == "number")
-    return next(numbers, None) if contract.coordinates else None
-
-
-class RowColumns:
-    """The columns of a night's rows: those of `ScoreColumns`, and what is said of a row besides.
-
-    `row` is the number of the row in the table that was read, `class` the watched class that speaks loudest
-    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
-    """
-
-    def __init__(self, model: Model):
-        self.scores, self.watched = ScoreColumns(model), pa.array(model.watched)
-        self.display, self.tissue = list(model.contract.display), tissue_of(model.contract)
-        more = [("row", pa.int64()), ("class", pa.string())]
-        more += [(DISPLAY + name, pa.string()) for name in self.display]
-        more += [(TISSUE, pa.float64())] if self.tissue else []
-        self.schema = pa.schema([*self.scores.schema, *pa.schema(more)])
-
-    def table(self, batch: Cohort, scored: Scored) -> pa.Table:
-        """One batch of rows."""
-        more: list[object] = [batch.rows, self.watched.take(pa.array(scored.column))]
-        if batch.display is not None:
-            unseen = ~scored.flagged
-            more += [pa.array(batch.display[name], pa.string(), mask=unseen) for name in self.display]
-        more += [batch.measured[self.tissue]] if self.tissue else []
-        return pa.table([*self.scores.table(batch, scored).columns, *more], schema=self.schema)
 
 
 class Rows:
@@ -67,10 +29,19 @@ class Rows:
         self.path = path
 
     @contextmanager
-    def appending(self, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-        """Give the function that appends rows."""
-        with pq.ParquetWriter(self.path, schema, use_dictionary=_few(schema)) as table:
-            yield table.write_table
+    def appending(self) -> Iterator[Callable[[pa.Table], None]]:
+        """Give the function that appends rows; the first have the columns of all."""
+        with ExitStack() as stack:
+
+            def append(rows: pa.Table) -> None:
+                if not writers:
+                    few = [name for name in rows.column_names if name in FEW_VALUES]
+                    writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
+                    writers.append(stack.enter_context(writer))
+                writers[0].write_table(rows)
+
+            writers: list[pq.ParquetWriter] = []
+            yield append
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, all columns or some."""
@@ -119,36 +90,34 @@ class Rows:
 
     def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
         """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""
-        fields, ranks, start = [*self.schema], np.zeros(0, np.int64), 0
-        numbered = "flagged" in self.schema.names and "rank" not in self.schema.names
-        if numbered:
-            fields.append(pa.field("rank", pa.int64()))
+        ranks, start = None, 0
+        if "flagged" in self.schema.names and "rank" not in self.schema.names:
             ranks = np.zeros(pq.read_metadata(self.path).num_rows, np.int64)
             ranks[self.ranked] = np.arange(1, 1 + len(self.ranked))
-        with Rows(target).appending(pa.schema(fields)) as append:
+        with Rows(target).appending() as append:
             for batch in self.batches():
-                mine = ranks[start : start + batch.num_rows]
+                rows = pa.Table.from_batches([batch])
+                if ranks is not None:
+                    mine = ranks[start : start + batch.num_rows]
+                    rows = rows.append_column("rank", pa.array(mine, mask=mine == 0))
                 start += batch.num_rows
-                more = [pa.array(mine, mask=mine == 0)] if numbered else []
-                append(pa.table([*batch.columns, *more], pa.schema(fields)).filter(pa.array(~gone(batch))))
+                append(rows.filter(pa.array(~gone(batch))))
 
-    def add_history(self, known: Mapping[str, Known], drawn: Collection[str]) -> None:
+    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:
         """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
-        `known`: cases by group where rows come in groups, otherwise by id. `drawn`: cases marked by lot.
+        `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
         """
         unit = "group" if "group" in self.schema.names else "id"
-        names, cases = pa.array(list(known), pa.string()), known.values()
-        facts = [[case.state for case in cases], [case.nights for case in cases], [n in drawn for n in known]]
-        columns = [pa.array(fact, kind) for fact, kind in zip(facts, HISTORY.values(), strict=True)]
-        schema, new = pa.schema([*self.schema, *pa.schema(HISTORY)]), self.path.with_suffix(".new")
-        with Rows(new).appending(schema) as append:
+        new = self.path.with_suffix(".new")
+        with Rows(new).appending() as append:
             for batch in self.batches():
-                at = pc.if_else(batch["flagged"], pc.index_in(batch[unit], names), None)
-                append(pa.table([*batch.columns, *(column.take(at) for column in columns)], schema=schema))
+                cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
+                at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
+                at, rows = pc.if_else(batch["flagged"], at, None), pa.Table.from_batches([batch])
+                for name, kind in HISTORY.items():
+                    facts = pa.array([getattr(case, name) for case in cases.values()], kind)
+                    rows = rows.append_column(name, facts.take(at))
+                append(rows)
         new.replace(self.path)
         del self.schema
-
-
-def _few(schema: pa.Schema) -> list[str]:
-    return [name for name in schema.names if name in FEW_VALUES]

@@ -21,7 +21,6 @@ from screening.documents.notebook import Brief, InBrief, run_brief
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
-from screening.gates.own_nights import counts_of
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.nights import entering, reserve
@@ -35,7 +34,7 @@ from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
-from screening.scoring.rows import RowColumns, Rows
+from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
 from screening.storage import finished
 from screening.storage.model import Model, Scored, judged, score_batch
@@ -197,13 +196,11 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, columns = Rows(folder / "scores.parquet"), RowColumns(model)
-        summary, arrival = Summary(model), Arrival()
-        with rows.appending(columns.schema) as append:
+        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model), Arrival()
+        with rows.appending() as append:
             for batch, scored in _scored(model, stream, workers, out):
-                table = columns.table(batch, scored)
-                append(table)
-                summary.add(batch, scored, table)
+                append(scored.rows)
+                summary.add(batch, scored)
                 arrival.add(batch)
                 if progress is not None:
                     progress(summary.n_scored, stream.source.n_rows or 0)
@@ -215,14 +212,15 @@ def score(
             run = run.replace(attention=of_run(run, trained=model.trained))
         else:
             brought = night_of(model, run, key, summary.flagged_cases(rows), series, shadow)
-            brought = replace(brought, columns=counts_of(stream.gates) if stream.gates else None)
+            brought = replace(brought, columns=stream.gates.counts() if stream.gates else None)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
-            recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
-            run = remembered(run, brought, recorded)
+            if tonight.head is None:
+                tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
+            run = remembered(run, brought, tonight)
             if run.since is not None:
                 run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
-            rows.add_history(recorded.cases, frozenset(recorded.drawn))
+            rows.add_history(tonight.known)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}

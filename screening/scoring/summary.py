@@ -36,14 +36,14 @@ from screening.page.rules import drift_reason
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
-from screening.scoring.rows import DISPLAY, Rows
+from screening.scoring.rows import Rows
 from screening.scoring.voxels import pictured
 from screening.sources.columns import absent
 from screening.statistics.operating_point import performance
 from screening.statistics.p_values import p_values
 from screening.statistics.performance import per_class, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts
-from screening.storage.model import Model, Scored
+from screening.storage.model import DISPLAY, Model, Scored
 from screening.storage.serialization import versions
 from screening.validation.task import Task, known_labels
 
@@ -56,7 +56,6 @@ NEAR_MISSES_SHOWN = 20
 # Of the patients who are not flagged the page names as many as there is room for beside the others.
 GROUPS_SHOWN = 200
 GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
-BY_RANK = [("score", "descending"), ("row", "ascending")]
 SAMPLED = 5
 """How many of the unflagged are drawn for review each night, so that misses can be estimated."""
 
@@ -82,8 +81,6 @@ class Summary:
         self.drift = Drift(model)
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(validation.subgroups.values()), []))
-        self.listed: list[pa.Table] = []
-        self.n_listed = 0
         self.classes: dict[str, Counter[str]] = defaultdict(Counter)  # Flagged rows of each group.
         # Of every batch: its groups, the first row of each, and what there is of labelled rows.
         self.counted: list[pa.Table] = []
@@ -91,28 +88,28 @@ class Summary:
         self.labelled: list[tuple[np.ndarray, ...]] = []
         self.strange_labels: list[str] = []
 
-    def add(self, batch: Cohort, scored: Scored, rows: pa.Table) -> None:
-        """Count one batch in; `rows` as `RowColumns` has it."""
+    def add(self, batch: Cohort, scored: Scored) -> None:
+        """Count one batch in."""
+        model, rows = self.model, scored.rows
+        flagged, watched = rows["flagged"].to_numpy(), scored.decisions[:, model.watched_columns]
         self.n_scored += batch.n_rows
-        self.n_flagged += int(np.count_nonzero(scored.flagged))
-        self.by_class += (scored.excess >= 0).sum(axis=0)
-        watched = scored.decisions[:, self.model.watched_columns]
+        self.n_flagged += int(np.count_nonzero(flagged))
+        self.by_class += (watched >= model.thresholds).sum(axis=0)
         for thresholds, count, column in zip(self.grid, self.reaching, watched.T, strict=True):
             count += batch.n_rows - np.searchsorted(np.sort(column), thresholds, side="left")
         self.missing.update({name: int(absent(values).sum()) for name, values in batch.values.items()})
-        self.cases.add(batch, scored, np.flatnonzero(scored.flagged))
-        self.near_misses.add(batch, scored, np.flatnonzero(~scored.flagged))
-        hit = rows.filter(rows["flagged"])
-        self._list(hit)
+        self.cases.add(batch, rows, np.flatnonzero(flagged))
+        self.near_misses.add(batch, rows, np.flatnonzero(~flagged))
         self.drift.add(batch, scored.encoded)
         if batch.subgroups is not None:
-            self.subgroups.add(batch.subgroups, scored.flagged, batch.group)
+            self.subgroups.add(batch.subgroups, flagged, batch.group)
         if batch.group is None:
-            self.standing.add(scored.score)
-            self.discoveries.add(scored.p_value)
+            self.standing.add(rows["score"].to_numpy())
+            self.discoveries.add(rows["p_value"].to_numpy())
         else:
             sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
             self.counted.append(rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS))
+            hit = rows.filter(rows["flagged"])
             for row in hit.group_by(["group", "class"]).aggregate([([], "count_all")]).to_pylist():
                 self.classes[row["group"]][row["class"]] += row["count_all"]
             if batch.display is not None:
@@ -121,14 +118,6 @@ class Summary:
                 self.first_rows.append(pa.table({"group": batch.group[first]} | shown))
         if batch.label is not None:
             self._label(batch, scored, watched)
-
-    def _list(self, rows: pa.Table) -> None:
-        """Keep the flagged rows with the highest scores, as many as a page lists."""
-        self.listed.append(rows)
-        self.n_listed += rows.num_rows
-        if self.n_listed > 4 * self.shown:
-            best = pa.concat_tables(self.listed).sort_by(BY_RANK).slice(0, self.shown)
-            self.listed, self.n_listed = [best], best.num_rows
 
     def _label(self, batch: Cohort, scored: Scored, watched: np.ndarray) -> None:
         remedy = "correct them, or score without --label"
@@ -175,7 +164,7 @@ class Summary:
             self.discoveries.add(p_values(model.calibration, tops))
             said = self.discoveries.facts("group", int(np.count_nonzero(groups["flagged"].to_numpy())))
         n_unflagged, sample = self._drawn(rows, seed=int(key[:16], 16))
-        cases = self._listed()
+        cases = self._listed(rows)
         if groups is None:
             cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
@@ -248,11 +237,11 @@ class Summary:
             for feature in training.features
         ]
 
-    def _listed(self) -> list[Case]:
+    def _listed(self, rows: Rows) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
-        explained = self.cases.explained(self.model)
-        rows = pa.concat_tables(self.listed).sort_by(BY_RANK)
-        cases = [*explained, *cases_of(self.model, rows.slice(len(explained), self.shown - len(explained)))]
+        cases = self.cases.explained(self.model)
+        if len(cases) < min(self.n_flagged, self.shown):
+            cases += cases_of(self.model, rows.listed(rows.schema.names, len(cases), self.shown))
         return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def _drawn(self, rows: Rows, seed: int) -> tuple[int, list[str]]:

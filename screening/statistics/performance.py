@@ -5,6 +5,7 @@ Predictive values are those where the model is used: at the local prevalence, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def _column(values: np.ndarray) -> list[float | None]:
 
 
 def per_class(
-    target: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]
+    target: np.ndarray, predicted: np.ndarray, classes: Sequence[str]
 ) -> tuple[Confusion, list[PerClass]]:
     """Counts, true class by row, and recall with precision a class."""
     counts = np.zeros((len(classes), len(classes)), dtype=int)

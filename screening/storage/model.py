@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from screening.sources.opening import Readable
 
 CHANCES = ("chance", "chance_low", "chance_high")
+DISPLAY = "display_"
+"""Before the name of a column that the contract wants shown: it may be called as one of ours."""
+TISSUE = "tissue"
+"""What a voxel run's pictures are drawn over."""
 
 
 @dataclass(repr=False)
@@ -186,9 +190,8 @@ class Model(InBrief):
             It was to be trained again by now.
         """
         self.refuse_overdue()
-        columns = ScoreColumns(self)
-        tables = [columns.table(batch, score_batch(self, batch)) for batch in self.opened(frame)]
-        return pa.concat_tables(tables or [columns.schema.empty_table()]).to_pandas()
+        rows = pa.concat_tables(score_batch(self, batch).rows for batch in self.opened(frame))
+        return rows.select(rows.column_names[: rows.column_names.index("row")]).to_pandas()
 
     def predict_proba(self, frame: Readable) -> np.ndarray:
         """Calibrated chances of a pandas, polars or Arrow table, or a file.
@@ -203,9 +206,20 @@ class Model(InBrief):
         ModelError
             The scores have earned no calibration, with the reason, or several classes are watched.
         """
-        refuse_unearned(self)
+        self.refuse_unearned()
         chance = self.score_frame(frame)["chance"].to_numpy(float)
         return np.column_stack([1 - chance, chance])
+
+    def refuse_unearned(self) -> None:
+        """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
+        if len(self.watched) > 1:
+            raise ModelError(
+                "several classes are watched; score_frame has the chance of the one that is flagged"
+            )
+        calibration = self.facts.validation.calibration.get(self.watched[0])
+        if calibration is None or not calibration.earned:
+            reason = calibration.reason if calibration else None
+            raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
 
     def brief(self) -> Brief:
         return model_brief(self.facts)
@@ -302,30 +316,11 @@ def write_model(
 
 @dataclass(frozen=True)
 class Scored:
-    """The figures of one batch of rows."""
+    """What a model makes of one batch of rows."""
 
     encoded: np.ndarray  # Shape (n_rows, n_encoded).
-    decisions: np.ndarray  # Shape (n_rows, 1).
-    # Shape (n_rows, n_watched): score minus threshold of every watched class; 0 or more is flagged.
-    excess: np.ndarray
-    # score, p_value, flagged: shape (n_rows,).
-    score: np.ndarray
-    p_value: np.ndarray
-    flagged: np.ndarray
-
-    def take(self, rows: np.ndarray) -> Scored:
-        """The figures of some rows, by their numbers or a mask."""
-        return Scored(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def followed_by(self, others: Scored) -> Scored:
-        """These rows, and others behind them."""
-        pairs = ((getattr(self, each.name), getattr(others, each.name)) for each in fields(self))
-        return Scored(*map(np.concatenate, pairs))
-
-    @property
-    def column(self) -> np.ndarray:
-        """The watched class that speaks loudest for each row, shape (n_rows,)."""
-        return self.excess.argmax(axis=1)
+    decisions: np.ndarray  # Shape (n_rows, n_classes), or (n_rows, 1) where there are two.
+    rows: pa.Table  # As `rows_of` makes them.
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
@@ -335,88 +330,63 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
 
 
 def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray) -> Scored:
-    """The figures of a batch at the model's operating points, from its decisions on the encoded rows."""
+    """A batch at the model's operating points, from its decisions on the encoded rows."""
     if model.lesions is not None:
         how, places = model.lesions, np.asarray(batch.coordinates)
         decisions = lesion_map(Grid.of(places), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
-    watched = decisions[:, model.watched_columns]
-    one = overall(watched, model.thresholds)
-    return Scored(
-        encoded=encoded,
-        decisions=decisions,
-        excess=excess(watched, model.thresholds),
-        score=one,
-        p_value=p_values(model.calibration, one),
-        flagged=np.any(watched >= model.thresholds, axis=1),
-    )
+    return Scored(encoded, decisions, rows_of(model, batch, decisions))
 
 
-class ScoreColumns:
-    """The columns of `scores.parquet`."""
+def rows_of(model: Model, batch: Cohort, decisions: np.ndarray) -> pa.Table:
+    """Rows as `scores.parquet` has them; `score_frame` shows what stands before `row`.
 
-    def __init__(self, model: Model):
-        task = model.facts.task
-        self.model, self.classes = model, np.array(task.classes) if task.kind == "multi" else None
-        self.chances = Chances(model)
-        fields = [("id", pa.string())]
-        fields += [("group", pa.string())] if model.contract.group else []
-        fields += [(axis, pa.float64()) for axis in AXES if model.contract.coordinates]
-        fields += [("score", pa.float64()), ("p_value", pa.float64()), ("flagged", pa.bool_())]
-        fields += [(name, pa.float64()) for name in CHANCES if self.chances.earned]
-        if self.classes is not None:
-            fields += [
-                ("predicted", pa.string()),
-                *((f"score_{name}", pa.float64()) for name in self.classes),
-            ]
-        self.schema = pa.schema(fields)
-
-    def table(self, batch: Cohort, scored: Scored) -> pa.Table:
-        """One batch of rows."""
-        columns: dict[str, object] = {"id": batch.id, "group": batch.group}
-        if batch.coordinates is not None:
-            columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
-        columns |= {"score": scored.score, "p_value": scored.p_value, "flagged": scored.flagged}
-        if self.chances.earned:
-            found = self.chances.of(scored.score, scored.column)
-            columns |= {name: pa.array(values, from_pandas=True) for name, values in found.items()}
-        if self.classes is not None:
-            columns["predicted"] = self.classes[self.model.predicted(scored.decisions)]
-            columns |= {f"score_{name}": scored.decisions[:, m] for m, name in enumerate(self.classes)}
-        return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
-
-
-def refuse_unearned(model: Model) -> None:
-    """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
-    if len(model.watched) > 1:
-        raise ModelError("several classes are watched; score_frame has the chance of the one that is flagged")
-    calibration = model.facts.validation.calibration.get(model.watched[0])
-    if calibration is None or not calibration.earned:
-        reason = calibration.reason if calibration else None
-        raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
-
-
-class Chances:
-    """Chances of the watched classes that have earned a calibration.
-
-    `earned`: whether any class has; nothing is written of chances where none has.
+    `row` is the number of the row in the table that was read, `class` the watched class that speaks loudest
+    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
     """
+    contract, task = model.contract, model.facts.task
+    watched = decisions[:, model.watched_columns]
+    score, loudest = overall(watched, model.thresholds), excess(watched, model.thresholds).argmax(axis=1)
+    flagged = np.any(watched >= model.thresholds, axis=1)
+    columns: dict[str, object] = {"id": pa.array(batch.id, pa.string())}
+    if batch.group is not None:
+        columns["group"] = pa.array(batch.group, pa.string())
+    if batch.coordinates is not None:
+        columns |= dict(zip(AXES, batch.coordinates.T, strict=True))
+    columns |= {"score": score, "p_value": p_values(model.calibration, score), "flagged": flagged}
+    columns |= {
+        name: pa.array(chance, from_pandas=True) for name, chance in chances_of(model, score, loudest).items()
+    }
+    if task.kind == "multi":
+        columns["predicted"] = pa.array(task.classes).take(pa.array(model.predicted(decisions)))
+        columns |= {f"score_{name}": decisions[:, m] for m, name in enumerate(task.classes)}
+    columns |= {"row": batch.rows, "class": pa.array(model.watched).take(pa.array(loudest))}
+    for name, texts in (batch.display or {}).items():
+        columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~flagged)
+    if tissue := tissue_of(contract):
+        columns[TISSUE] = batch.measured[tissue]
+    return pa.table(columns)
 
-    def __init__(self, model: Model):
-        self.calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
-        self.thresholds = model.thresholds
-        self.earned = any(each is not None and each.earned for each in self.calibrations)
 
-    def of(self, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
-        """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
+def tissue_of(contract: Contract) -> str | None:
+    """The first numeric feature of voxels, which their flags are drawn over."""
+    numbers = (name for name, feature in contract.features.items() if feature.type == "number")
+    return next(numbers, None) if contract.coordinates else None
 
-        `score`, shape (n_rows,): as `scores.parquet` has it. `column`, shape (n_rows,): the watched class
-        that each score is of.
-        """
-        found = np.full((len(CHANCES), len(score)), np.nan)
-        for m, (calibration, threshold) in enumerate(zip(self.calibrations, self.thresholds, strict=True)):
-            # A class of which every row is flagged has no excess to go back from to its score.
-            rows = np.flatnonzero(column == m) if threshold > FLAG_EVERYTHING else np.empty(0, int)
-            # With several watched classes the score is the excess over the class's own threshold.
-            own = score[rows] + (threshold if len(self.thresholds) > 1 else 0.0)
-            found[:, rows] = chances(calibration, own)
-        return dict(zip(CHANCES, found, strict=True))
+
+def chances_of(model: Model, score: np.ndarray, column: np.ndarray) -> dict[str, np.ndarray]:
+    """Chance with its interval by the names of `CHANCES`, each shape (n_rows,); NaN where none is earned.
+
+    `score`, shape (n_rows,): as `scores.parquet` has it. `column`, shape (n_rows,): the watched class that
+    each score is of. Nothing where no class has earned a calibration.
+    """
+    calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
+    if not any(each is not None and each.earned for each in calibrations):
+        return {}
+    ranges = np.full((len(CHANCES), len(score)), np.nan)
+    for m, (calibration, threshold) in enumerate(zip(calibrations, model.thresholds, strict=True)):
+        # A class of which every row is flagged has no excess to go back from to its score.
+        rows = np.flatnonzero(column == m) if threshold > FLAG_EVERYTHING else np.empty(0, int)
+        # With several watched classes the score is the excess over the class's own threshold.
+        own = score[rows] + (threshold if len(calibrations) > 1 else 0.0)
+        ranges[:, rows] = chances(calibration, own)
+    return dict(zip(CHANCES, ranges, strict=True))

@@ -11,13 +11,13 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, refuse_dependent
 from screening.cohort.label_slips import refuse_slips
+from screening.documents.figures import Rule
 from screening.documents.model import Approximation, ModelDocument
 from screening.errors import ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.building import build, may_span
 from screening.recipes.loading import members_for, tells_apart
 from screening.recipes.recipe import Recipe
-from screening.statistics.operating_point import Rule
 from screening.storage.serialization import read_document
 from screening.training.leaks import before_the_outcome, leaks
 from screening.validation.fold_fits import EncodedRows, fit_fold
@@ -54,7 +54,7 @@ def laid(
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(cohort, several)
-    task = ask(cohort, several)
+    task, guessed = ask(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
     too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
@@ -67,6 +67,7 @@ def laid(
     study = planned(sample, task, folds, repeats, seed, search=search)
     found = leaks(sample, study.task)
     notes += [
+        *guessed,
         *study.notes,
         *(f"{name} is left out: it is known only after the outcome (contract)" for name in late),
     ]

@@ -16,11 +16,11 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import Sign
+from screening.documents.figures import DEFAULT_RULE, Rule
 from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.ensembles import occurrence
 from screening.statistics.tally import units_of
-from screening.statistics.threshold_search import DEFAULT_RULE, Rule
 from screening.validation.task import Task, watchable
 
 SLABS_PER_FOLD = 4
@@ -181,7 +181,7 @@ def planned(
     """
     target = task.target(labels_of(sample))
     groups, number, few = units(sample, target, folds)
-    task = watchable(task, target, groups, folds)
+    task, unwatched = watchable(task, target, groups, folds)
     times = repeats or (CHEAP_REPEATS if sample.n_rows <= CHEAP_ROWS else 1)
     return Study(
         cohort=sample,
@@ -192,7 +192,7 @@ def planned(
         repeats_asked=repeats is not None,
         search=search,
         seed=seed,
-        notes=[*task.notes, *few],
+        notes=[*unwatched, *few],
     )
 
 

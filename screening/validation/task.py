@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 
 from screening.cohort.cohort import Cohort, labels_of, same_label
@@ -15,20 +12,8 @@ from screening.spelling import first_of
 from screening.statistics.tally import units_of
 
 
-@dataclass(frozen=True)
-class Task:
-    """The question a cohort's label column asks."""
-
-    kind: str  # "binary" or "multi"
-    label: str  # name of the label column
-    # the classes that were named to be found; empty for a multi-class task without `--positive`
-    positive: tuple[str, ...]
-    # binary: ("negative", name of the positive class); else all classes, sorted as text
-    classes: tuple[str, ...]
-    watched: tuple[str, ...]  # the classes that get an operating point and can flag a row
-    # label values of a class that several were joined to, by its name; any other has its own name
-    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = field(default=(), compare=False)
+class Task(TaskFacts):
+    """The question a cohort's label column asks: `model.json` states it as it is."""
 
     @property
     def n_outputs(self) -> int:
@@ -55,7 +40,7 @@ class Task:
 
         CohortError where a row's label is not one of a multi-class model's classes.
         """
-        labels = [self.joined.get(name, (name,)) for name in self.classes]
+        labels = [(self.joined or {}).get(name, (name,)) for name in self.classes]
         if self.kind == "binary":
             return np.isin(label, labels[1]).astype(np.int64)
         position = {text: code for code, texts in enumerate(labels) for text in texts}
@@ -72,22 +57,10 @@ class Task:
         """Whether each row belongs to each watched class, shape (n_rows, n_watched), boolean."""
         return self.target(label)[:, None] == np.asarray(self.watched_codes)
 
-    def facts(self) -> TaskFacts:
-        """What `model.json` says of it."""
-        return TaskFacts(
-            kind=self.kind,
-            label=self.label,
-            positive=list(self.positive),
-            classes=list(self.classes),
-            watched=list(self.watched),
-            joined=self.joined or None,
-        )
-
     @classmethod
     def of(cls, facts: TaskFacts) -> Task:
-        """Read back what `facts` wrote."""
-        lists = tuple(facts.positive), tuple(facts.classes), tuple(facts.watched)
-        return cls(facts.kind, facts.label, *lists, facts.joined or {})
+        """What a model's document states."""
+        return cls(**dict(facts))
 
 
 NAMED_ROWS = 5
@@ -122,8 +95,8 @@ def refuse_unlabelled(label: np.ndarray, column: str) -> None:
         )
 
 
-def ask(cohort: Cohort, several: bool) -> Task:
-    """Turn a cohort's label column, and what its contract says of it, into a Task.
+def ask(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
+    """Turn a cohort's label column, and what its contract says of it, into a Task; and what was guessed.
 
     Where `several` classes are told apart rather than one from the rest, the contract's positive values name
     the classes to watch; without them the rare classes are watched. UsageError where there is no label
@@ -139,43 +112,49 @@ def ask(cohort: Cohort, several: bool) -> Task:
     rest = [name for name in classes if not any(name in labels for labels in positives.values())]
     if not rest:
         raise UsageError(f"column {column}: every class is named positive; leave one out")
-    named, joined = tuple(positives), {name: labels for name, labels in positives.items() if len(labels) > 1}
-    guessed = () if cohort.contract.positive else (f"{', '.join(named)} (say otherwise with --positive)",)
-    if not several:
-        if len(named) > 1:
-            raise UsageError(
-                f"{', '.join(named)} are to be watched, and this recipe tells one class from the rest: join "
-                f"them with --positive {'+'.join(named)}, or take a recipe that gives each its own score "
-                "(auto, random_forest, logistic, one_vs_rest, ...)"
-            )
-        notes = tuple(f"positive class taken to be {text}" for text in guessed)
-        return Task("binary", column, named, ("negative", *named), named, joined, notes)
-    watched = named
-    if not named:
+    if len(positives) > 1 and not several:
+        raise UsageError(
+            f"{', '.join(positives)} are to be watched, and this recipe tells one class from the rest: join "
+            f"them with --positive {'+'.join(positives)}, or take a recipe that gives each its own score "
+            "(auto, random_forest, logistic, one_vs_rest, ...)"
+        )
+    watched = list(positives)
+    if not watched:
         # Those holding less than half of an even share, or the rarest one.
         counts = {name: np.count_nonzero(cohort.label == name) for name in classes}
         by_size = sorted(classes, key=lambda name: counts[name])
         even = cohort.n_rows / len(classes)
-        watched = tuple(name for name in by_size if counts[name] < even / 2) or (by_size[0],)
-        guessed = (f"{', '.join(watched)} (say otherwise with --positive)",)
-    notes = tuple(f"watched classes taken to be the rare ones: {text}" for text in guessed)
-    return Task("multi", column, named, tuple(sorted([*named, *rest])), watched, joined, notes)
+        watched = [name for name in by_size if counts[name] < even / 2] or by_size[:1]
+    task = Task(
+        kind="multi" if several else "binary",
+        label=column,
+        positive=list(positives),
+        classes=sorted([*positives, *rest]) if several else ["negative", *positives],
+        watched=watched,
+        joined={name: labels for name, labels in positives.items() if len(labels) > 1} or None,
+    )
+    if cohort.contract.positive:
+        return task, []
+    what = "watched classes taken to be the rare ones" if several else "positive class taken to be"
+    return task, [f"{what}{':' * several} {', '.join(watched)} (say otherwise with --positive)"]
 
 
-def watchable(task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int) -> Task:
-    """The task without watched classes that nobody named and that too few groups (or rows) hold.
+def watchable(
+    task: Task, target: np.ndarray, groups: np.ndarray | None, folds: int
+) -> tuple[Task, list[str]]:
+    """The task without watched classes that nobody named and too few groups (or rows) hold; a note of them.
 
     A class held by fewer groups than there are folds has no operating point worth a promise: the only
     threshold that keeps one flags everything. Classes the caller named stay watched.
     """
     if task.kind == "binary" or task.positive:
-        return task
+        return task, []
     codes = zip(task.watched, task.watched_codes, strict=True)
     holders = {name: units_of(target == code, groups) for name, code in codes}
-    kept = tuple(name for name in task.watched if holders[name] >= folds)
+    kept = [name for name in task.watched if holders[name] >= folds]
     if not kept or kept == task.watched:
-        return task
+        return task, []
     what = "rows" if groups is None else "groups"
     left = ", ".join(f"{name} ({holders[name]} {what})" for name in task.watched if name not in kept)
     note = f"not watched, too few for {folds} folds: {left} (insist with --positive)"
-    return replace(task, watched=kept, notes=(*task.notes, note))
+    return task.replace(watched=kept), [note]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Estimate
+from screening.documents.figures import OperatingPoint, Rule
 from screening.documents.validation import Platt
 from screening.statistics.calibration import likeliest
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
+from screening.statistics.operating_point import choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
     DRAWS,
@@ -35,17 +36,28 @@ from screening.validation.task import Task
 class Validation:
     """Scores of every row by machines that had not seen it."""
 
-    scores: np.ndarray  # (n_rows, n_watched), mean over the repeats
+    task: Task
+    target: np.ndarray  # (n_rows,), the class of each row, as the task numbers it
     repeats: np.ndarray  # (n_repeats, n_rows, n_watched), of each dealing of the folds
     fold: np.ndarray  # the fold a row was held out in, in the first repeat
-    watched: np.ndarray  # bool, (n_rows, n_watched): what the rows really are
-    predicted: np.ndarray | None  # class with the highest chance; None for a binary task
     groups: np.ndarray | None  # what was kept whole
-    n_settings: int  # that competed on these rows
-    target: np.ndarray | None = None  # number of the class of each row; None for a binary task
+    predicted: np.ndarray | None = None  # class with the highest chance; None for a binary task
+    n_settings: int = 1  # that competed on these rows
     alike: np.ndarray | None = None  # a number for each distinct row, where one stands for many
-    # bool, as watched: flagged by a decision above 0, or the largest; None where it was not kept
+    # bool, (n_rows, n_watched): flagged by a decision above 0, or the largest; None where it was not kept
     own: np.ndarray | None = None
+    # (n_rows, n_watched), by the stored machines, which have seen the rows; None where none has
+    trained: np.ndarray | None = None
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """Mean over the repeats, shape (n_rows, n_watched)."""
+        return self.repeats.mean(axis=0)
+
+    @cached_property
+    def watched(self) -> np.ndarray:
+        """What the rows really are, shape (n_rows, n_watched), boolean."""
+        return self.target[:, None] == np.asarray(self.task.watched_codes)
 
     @classmethod
     def of(cls, held_out: HeldOut, study: Study) -> Validation:
@@ -58,36 +70,32 @@ class Validation:
     @classmethod
     def of_decisions(
         cls, decisions: np.ndarray, task: Task, target: np.ndarray, groups: np.ndarray | None,
-        chances: Sequence[Platt], *,
-        fold: np.ndarray | None = None, n_settings: int = 1, alike: np.ndarray | None = None,
+        chances: Sequence[Platt], fold: np.ndarray | None = None, **others: Any,
     ) -> Validation:  # fmt: skip
         """Decisions (n_repeats, n_rows, n_outputs) by machines that had not seen the rows.
 
-        `fold` is None of rows that took no part in any training.
+        `fold` is None of rows that took no part in any training; `others` are fields.
         """
         columns, mean, multi = task.watched_columns, decisions.mean(axis=0), task.kind == "multi"
         return cls(
-            scores=mean[:, columns],
+            task, target,
             repeats=decisions[:, :, columns],
             fold=np.zeros(len(mean), dtype=int) if fold is None else fold,
-            watched=target[:, None] == np.asarray(task.watched_codes),
-            own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
-            predicted=likeliest(chances, mean) if multi else None,
             groups=groups,
-            n_settings=n_settings,
-            target=target if multi else None,
-            alike=alike,
-        )
+            predicted=likeliest(chances, mean) if multi else None,
+            own=mean.argmax(axis=1)[:, None] == np.asarray(columns) if multi else mean > 0,
+            **others,
+        )  # fmt: skip
 
     def take(self, rows: np.ndarray) -> Validation:
         """Some rows, by their numbers; groups as text, which is how they are kept."""
-        own = {
-            name: getattr(self, name)
-            for name in ("scores", "fold", "watched", "own", "predicted", "target", "alike")
-        }
-        taken = {name: values[rows] for name, values in own.items() if values is not None}
         groups = None if self.groups is None else np.asarray(self.groups)[rows].astype(str).astype(object)
-        return replace(self, repeats=self.repeats[:, rows], groups=groups, **taken)
+        columns = {name: getattr(self, name) for name in ("predicted", "alike", "own", "trained")}
+        taken = {name: values[rows] for name, values in columns.items() if values is not None}
+        return replace(
+            self, target=self.target[rows], repeats=self.repeats[:, rows], fold=self.fold[rows],
+            groups=groups, **taken,
+        )  # fmt: skip
 
     def of_class(self, m: int) -> dict[str, Any]:
         """What `choose` and `points` take of one watched class, by their names."""
@@ -176,7 +184,7 @@ def measured(outcome: Outcome, asked: float, weights: np.ndarray | None = None) 
             rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
         by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
     found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
-    if held.target is not None and held.predicted is not None:
+    if held.predicted is not None:
         found |= weighted_recalls(held.target, held.predicted, w)
     return found
 
@@ -199,14 +207,10 @@ def resampled(
     ]
 
 
-GRID = np.linspace(0.0, 1.0, 101)
-"""Sensitivities at which the mean ROC curve is kept."""
-
-
 def mean_curve(held: Validation) -> np.ndarray:
-    """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
-    pairs = zip(held.scores.T, held.watched.T, strict=True)
-    return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
+    """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
+    grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
+    return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
 
 
 def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
@@ -227,7 +231,7 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
         rates = [each.points[m].sensitivity.value or 0.0 for each in (method, other)]
         found["sensitivity"].append(Estimate(rates[0] - rates[1]))
     means = {name: _mean_of(classes) for name, classes in found.items()}
-    if own.target is None or own.predicted is None or others.predicted is None:
+    if own.predicted is None or others.predicted is None:
         return means
     right = own.predicted == own.target, others.predicted == own.target
     return means | {"macro_recall": recall_difference(*right, own.target, groups)}
