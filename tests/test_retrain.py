@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import sampled, screen
 from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,7 +64,7 @@ def ward(tmp_path_factory):
         screen("score", folder / "m", place, "--out", out, "--date", night, *where)
         run = json.loads((out / "run.json").read_text())
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
-        names = [*(case["id"] for case in run["cases"]), *run["sample"]]
+        names = [*(case["id"] for case in run["cases"]), *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         (folder / "v.json").write_text(json.dumps(said(out, words)))
         screen("review", out, folder / "v.json", "--ledger", folder / "l.db")

@@ -36,7 +36,7 @@ def night_of(
         question=_question(model),
         night=run.date,
         flagged=flagged,
-        sampled=tuple(run.sample),
+        sampled=tuple(one.id for one in run.sample),
         facts={
             "run_id": run.run_id,
             "model": model.digest,

@@ -28,8 +28,8 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
-from screening.page.drawing import check_templates
 from screening.page.rules import of_run
+from screening.page.site_templates import check_templates
 from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
@@ -196,7 +196,7 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model), Arrival()
+        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model, night), Arrival()
         with rows.appending() as append:
             for batch, scored in _scored(model, stream, workers, out):
                 append(scored.rows)
