@@ -5,16 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparison_outcomes import outcome
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import nosocomial_model
 from test_report import Outline
 from test_report_blocks import appraised
 
+from screening.documents.figures import MinSensitivity
 from screening.documents.model import ModelDocument
+from screening.documents.validation import Beside, BesideFacts
 from screening.page import render_model
-from screening.page.rules import AHEAD, of_model, usefulness_of
+from screening.page.rules import AHEAD, beaten, of_model, usefulness_of
 from screening.statistics.calibration import chances
+from screening.validation.validation import differences
 
 
 def gap(difference: float, half: float) -> dict[str, float]:
@@ -88,6 +92,20 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
 )
 def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(gaps, answer):
     assert verdict(compared(*gaps)).verdict == answer
+
+
+def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
+    """Each has its threshold from its own cases: by the negatives alone one in four was worse for sure."""
+    rng, unfit = np.random.default_rng(1), 0
+    rule = MinSensitivity(0.9)
+    for _ in range(60):
+        ill = rng.random(3000) < 0.15
+        shared = ill + 0.8 * rng.normal(size=3000)
+        both = [outcome(shared + 0.5 * rng.normal(size=3000), ill, rule=rule) for _ in range(2)]
+        other = Beside(recipe="other", title="other", figures={}, differences=differences(*both))
+        unfit += any(beaten(BesideFacts(rules=[rule], rule=rule, n_watched=1, figures={}, beside=[other])))
+
+    assert unfit <= 3
 
 
 @pytest.mark.parametrize(

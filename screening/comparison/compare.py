@@ -109,9 +109,7 @@ def write_comparison(found: Comparison, folder: Path, templates: Path | None) ->
     (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
 
 
-ASKED = 0.9
-"""Sensitivity at which specificity is shown where the rule names none."""
-
+ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
 FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 """The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
 

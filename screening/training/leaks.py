@@ -117,7 +117,7 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
         telling = [column for column in ranked if alone[column] >= TELLING]
         # What is left without one column may be too good still: then more of them explain it.
         for columns in filter(None, (carrying[:MOST_COLUMNS], (telling or ranked)[:MOST_COLUMNS])):
-            left = _without(study, columns, name, positive)
+            left = _without(study, columns, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
         each = " and ".join(f"{alone[column]:.3f}" for column in columns)
@@ -135,16 +135,13 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
     return found
 
 
-def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarray) -> float | None:
+def _without(study: Study, columns: Sequence[str], positive: np.ndarray) -> float | None:
     """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
     fewer = without(study.sample, columns)
     if not fewer.contract.features:
         return None
     fewer = replace(fewer, label=np.where(positive, "1", "0").astype(object))
-    task = Task(
-        kind="binary", label="label", positive=[name], classes=["negative", name], watched=[name],
-        joined={name: ["1"]},
-    )  # fmt: skip
+    task = Task(kind="binary", label="label", positive=["1"], classes=["negative", "1"], watched=["1"])
     once = replace(study, sample=fewer, task=task, fold=study.fold[:1], params={}, search=1)
     try:
         held_out = held_out_by(once, load_recipe("logistic"))
