@@ -22,7 +22,7 @@ from screening.documents.run import ScoreCounts
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases, record_night
+from screening.ledger.nights import NightCases, entering
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.rules import drift_alarms
 from screening.scoring.drift import reference
@@ -205,10 +205,10 @@ def long_history(nights: int) -> None:
             )
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
-            found = record_night(ledger, brought)
-            record_verdicts(
-                ledger, date, [Verdict(name, "ruled out") for name in {*names[:15], *found.drawn}]
-            )
+            with entering(ledger, brought) as tonight:
+                tonight.enter(())
+            judged = {*names[:15], *tonight.drawn}
+            record_verdicts(ledger, date, [Verdict(name, "ruled out") for name in judged])
         began = time.perf_counter()
         told = history(ledger)
         seconds = time.perf_counter() - began

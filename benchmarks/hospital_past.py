@@ -38,7 +38,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from screening import Rule, read_cohort, train, validate
+from screening import MinSensitivity, read_cohort, train, validate
 from screening.cohort.reading import starter_contract
 from screening.cohort.stream import open_cohort
 from screening.storage.model import Model
@@ -177,7 +177,7 @@ def newcomers_model(folder: str, past: pd.DataFrame, sensitivity: float) -> Mode
     past.to_parquet(f"{folder}/past.parquet")
     contract, _ = starter_contract(f"{folder}/past.parquet", label=LABEL)
     cohort = read_cohort(f"{folder}/past.parquet", contract, need_label=True)
-    return train(cohort, "auto", rule=Rule("min_sensitivity", sensitivity), forward=False)
+    return train(cohort, "auto", rule=MinSensitivity(sensitivity), forward=False, beside=())
 
 
 METHODS = ("auto", "histogram boosting", "forest of 500")

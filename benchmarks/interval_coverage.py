@@ -27,8 +27,9 @@ from scipy.stats import norm
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fold_machines import drawn, folded
 
+from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Rule, Threshold
 from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import Rule, choose
+from screening.statistics.operating_point import choose
 from screening.statistics.predictive_intervals import predictive
 from screening.statistics.tally import Tally, rate_bands
 
@@ -37,11 +38,11 @@ PATIENTS = (10, 20, 40, 80)
 VOXELS = {"5": 5, "30": 30, "1 to 240": None}
 CORRELATIONS = (0.3, 0.5, 0.8)
 RULES = (
-    Rule("min_sensitivity", 0.9),
-    Rule("max_flag_rate", 0.1),
-    Rule("miss_cost", 20.0),
-    Rule("g_mean"),
-    Rule("threshold", 0.0),
+    MinSensitivity(0.9),
+    MaxFlagRate(0.1),
+    MissCost(20.0),
+    GMean(),
+    Threshold(0.0),
 )
 FOLDED = {"500 rows, 6 %": (500, 0.06), "500 rows, 18 %": (500, 0.18), "1,500 rows, 4 %": (1500, 0.04)}
 FIGURES = ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne")
@@ -83,7 +84,7 @@ def at_chosen_threshold(n: int, *setting) -> list[float]:
     Neither the threshold nor the interval depends on the negatives: a few are there because it takes both
     classes.
     """
-    rule, negatives, found = Rule("min_sensitivity", 0.9), np.linspace(-4, 0, 5), []
+    rule, negatives, found = MinSensitivity(0.9), np.linspace(-4, 0, 5), []
     for seed, scores, patient in cohorts(n, *setting):
         y = np.arange(len(scores) + len(negatives)) < len(scores)
         group = np.concatenate([patient, patient.max() + 1 + np.arange(len(negatives))])

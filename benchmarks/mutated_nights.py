@@ -42,7 +42,7 @@ def main() -> None:
         place = Path(folder)
         past = written(patients(400), place / "past.csv")
         cohort = read_cohort(past, label="ill", positive="yes", id="patient", need_label=True)
-        save_model(train(cohort, "logistic", search=1, jobs=1), place / "model")
+        save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), place / "model")
         for number in range(asked.nights):
             name, column, night = mutated(number)
             source, run = written(night, place / f"{number}.csv"), place / f"run {number}"

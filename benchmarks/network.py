@@ -34,7 +34,7 @@ from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote, record_retraining
-from screening.ledger.nights import NightCases, record_night
+from screening.ledger.nights import NightCases, entering
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.page.page import render_overview
@@ -71,7 +71,9 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            record_night(ledger, self.night, force=self.force)
+            with entering(ledger, self.night, force=self.force) as tonight:
+                if tonight.head is None:
+                    tonight.enter(())
         elif self.champion is not None:
             action, series, before, after = self.champion
             if self.learned is None:

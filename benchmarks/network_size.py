@@ -24,7 +24,7 @@ from network import Ward, date_of, due, model
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import record_night
+from screening.ledger.nights import entering
 from screening.ledger.status import pulses
 
 SIMULATED = 4
@@ -95,7 +95,8 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
     def write(number: int) -> None:
         ledger.clock = lambda: f"{date_of(nights + number)}T04:00:00+00:00"
         night = replace(before, key=f"{number:064d}", night=date_of(nights + number))
-        record_night(ledger, night)
+        with entering(ledger, night) as tonight:
+            tonight.enter(())
 
     print("| | processor s | clock s |\n|---|---|---|")
     told("`history` of one series", server, 3, lambda _: history(ledger, ward.name))

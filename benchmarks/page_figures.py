@@ -1,10 +1,12 @@
 """How a night's page reads: words in sight, patients on a telephone's first screen, sheets, keys, size.
 
     python benchmarks/page_figures.py [--flagged 0 1 100 160 5000] [--out DIR]
+    python benchmarks/page_figures.py --pages DIR
 
 Trains on the sample ward, draws further patients from its generator until so many are flagged, and measures
 each page in headless Chromium; what is folded away counts for nothing. Prints a table as docs/benchmarks.md
-has it; `--out` keeps models, runs and pages.
+has it; `--out` keeps models, runs and pages. With `--pages` it measures every page below a directory
+instead (`pages` of docs/images.py makes one of each kind there), with all Tab stops and what axe-core finds.
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ WORDS = "document.body.innerText.split(/\\s+/).filter(Boolean).length"
 WHOLE = """[...document.querySelectorAll('#list .c')].filter(line => {
     const at = line.getBoundingClientRect(); return at.height > 0 && at.bottom <= innerHeight; }).length"""
 AT_FIRST = "document.querySelector('#list .c .t')?.contains(document.activeElement) ?? false"
+STOPS = """[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')].filter(
+    one => one.checkVisibility() && one.type !== 'radio').length
+    + new Set([...document.querySelectorAll('input[type=radio]')].map(one => one.name)).size"""
+AXE = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(one => one.id))"
 MOST_TABS = 60
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -106,6 +112,35 @@ def figures(browser: Any, page: Path) -> dict[str, object]:
     return found | {"KB": f"{page.stat().st_size / 1000:,.0f}"}
 
 
+def of_kinds(browser: Any, folder: Path) -> list[dict[str, object]]:
+    """What every page below a folder asks of its reader, and what axe-core says of it, light and dark."""
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    rows = []
+    for page in sorted(folder.rglob("*.html")):
+        row: dict[str, object] = {"page": str(page.relative_to(folder))}
+        broken = set()
+        for scheme, width in (("light", 1440), ("dark", 1440), ("light", 390)):
+            view = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            view.goto(page.as_uri())
+            view.evaluate(axe)
+            broken |= set(view.evaluate(AXE))
+            if scheme == "light" and width == 1440:
+                row |= {"words": f"{view.evaluate(WORDS):,}", "Tab stops": view.evaluate(STOPS)}
+                row |= {"A4": view.pdf(format="A4").count(b"/Type /Page\n")}
+            view.close()
+        rows.append(row | {"KB": f"{page.stat().st_size / 1000:,.0f}", "axe": ", ".join(broken) or "0"})
+    return rows
+
+
+def printed(rows: list[dict[str, object]]) -> None:
+    """Print the rows as a table."""
+    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+    for row in rows:
+        print("| " + " | ".join(map(str, row.values())) + " |")
+
+
 def main() -> None:
     """Make the nights, measure and print."""
     from playwright.sync_api import sync_playwright
@@ -115,18 +150,22 @@ def main() -> None:
     )
     parser.add_argument("--flagged", type=int, nargs="+", default=[0, 1, 100, 160, 5000])
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--pages", type=Path, help="measure the pages that lie here")
     asked = parser.parse_args()
     if CHROMIUM is None:
         print("skipped: needs Chromium; apt install chromium")
         return
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        if asked.pages:
+            printed(of_kinds(browser, asked.pages))
+            return
         folder = asked.out or Path(place)
         folder.mkdir(parents=True, exist_ok=True)
         model, table = model_of(folder), ward()
         table["patient_id"] = [IDS[""](number) for number in range(len(table))]
         scored = pd.read_parquet(run_of(folder, model, table) / "scores.parquet").set_index("id")
         flagged = scored.loc[table["patient_id"], "flagged"].to_numpy()
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         rows = []
         for n in asked.flagged:
             chosen = ~flagged & (np.arange(len(table)) < 240) if n == 0 else np.cumsum(flagged) <= n
@@ -135,9 +174,7 @@ def main() -> None:
                 page = run_of(folder, model, night) / "report.html"
                 rows.append({"flagged": f"{n:,} of {len(night):,}{kind}"} | figures(browser, page))
         browser.close()
-    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-    for row in rows:
-        print("| " + " | ".join(map(str, row.values())) + " |")
+    printed(rows)
 
 
 if __name__ == "__main__":

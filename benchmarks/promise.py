@@ -38,9 +38,10 @@ from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
 from screening.cohort.cohort import Cohort, labels_of
+from screening.documents.figures import MinSensitivity, Rule
 from screening.errors import ScreenError
 from screening.recipes.loading import load_recipe, tells_apart
-from screening.statistics.operating_point import OperatingPoint, Rule
+from screening.statistics.operating_point import OperatingPoint
 from screening.statistics.predictive_intervals import widening
 from screening.statistics.ranking import auroc, delong
 from screening.training.planning import sample_rows
@@ -51,7 +52,7 @@ from screening.validation.task import ask
 from screening.validation.validation import Validation
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
-RULE = Rule("min_sensitivity", ASKED)
+RULE = MinSensitivity(ASKED)
 VOXELS = UCI.parent / "voxels" / "ms_lesion_patient26.parquet"
 
 # Name: file, positive labels, the labels to tell them from (all others where none).

@@ -22,7 +22,7 @@ def judged(recipe: str, past: str, new: str, contract: str, label: str, max_rows
     """One row a watched class: out of fold, then on the new cohort."""
     began = time.perf_counter()
     cohort = read_cohort(SAMPLES / past, SAMPLES / contract, need_label=True)
-    model = train(cohort, recipe, max_rows=max_rows)
+    model = train(cohort, recipe, max_rows=max_rows, beside=())
     seconds = time.perf_counter() - began
     with tempfile.TemporaryDirectory() as folder:
         save_model(model, Path(folder) / "model")

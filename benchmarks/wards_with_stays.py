@@ -25,14 +25,15 @@ from resumed import run_missing
 from scipy.special import ndtri
 from scipy.stats import norm
 
+from screening.documents.figures import MinSensitivity
 from screening.documents.history import HistoryDocument, SensitivityAndPpv
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases, record_night
+from screening.ledger.nights import NightCases, entering
 from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.statistics.intervals import level_of_every_look, ratio_interval
-from screening.statistics.operating_point import OperatingPoint, Rule, choose
+from screening.statistics.operating_point import OperatingPoint, choose
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700
 """Beds, share of the admitted with the condition, how much higher they score, how much of a score's variance
@@ -81,7 +82,7 @@ class Ward:
 def promise(rng: np.random.Generator, past: int) -> OperatingPoint:
     """The operating point of a training on past patients, a night's row of each."""
     ill = rng.random(past) < ILL
-    return choose(rng.normal(size=past) + APART * ill, ill, Rule("min_sensitivity", 0.8))
+    return choose(rng.normal(size=past) + APART * ill, ill, MinSensitivity(0.8))
 
 
 def truth(threshold: float, apart: float = APART) -> dict[str, float]:
@@ -136,11 +137,13 @@ def nights_of(
         counted = facts | {"rows": rows, "unflagged": {"cases": len(rest)}}
         key = f"{rng.integers(2**62):064x}"
         brought = NightCases(key, question, date, tuple(flagged), sampled, counted, draw=AUDIT)
-        recorded = record_night(ledger, brought)
+        with entering(ledger, brought) as tonight:
+            tonight.enter(())
+            cases = tonight.known(flagged)
         has_it = dict(zip(names, ill, strict=True))
-        waiting = [name for name in flagged if recorded.cases[name].state in ("new", "pending")]
+        waiting = [name for name in flagged if cases[name].state in ("new", "pending")]
         top = [] if review == "audit" else waiting[:TOP]
-        asked = [] if review == "part" and rng.random() < 0.4 else [*{*top, *recorded.drawn, *sampled}]
+        asked = [] if review == "part" and rng.random() < 0.4 else [*{*top, *tonight.drawn, *sampled}]
         day = number + (int(rng.integers(0, 8)) if review == "late" else 0)
         due.append(
             (day, key, [Verdict(name, "confirmed" if has_it[name] else "ruled out") for name in asked])

@@ -92,6 +92,7 @@ def pages(folder: Path) -> None:
     tables = {"nosocomial": "nosocomial_night.csv", "prostate": "prostate_new.parquet"}
     for name, table in tables.items():
         model, run = folder / f"{name}_model", folder / f"{name}_run"
+        shutil.rmtree(run)  # The demo's, of today.
         screen("score", model, cohorts / table, "--out", run, "--date", NIGHT)
     model, run = folder / "nosocomial_model", folder / "nosocomial_run"
     first = (run / "flagged.csv").read_text(encoding="utf-8").splitlines()[1].split(",")[1]

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from screening.cohort.reading import read_cohort
     from screening.comparison.compare import compare
+    from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+    from screening.ledger.database import open_ledger
+    from screening.ledger.history import history
     from screening.machines.multi_class import MultiClassSVM
     from screening.machines.one_class import OneClassSVM
     from screening.machines.two_class import TwoClassSVM
     from screening.recipes.building import build
     from screening.recipes.loading import load_recipe
+    from screening.scoring.explaining import explain
+    from screening.scoring.flagged import export
     from screening.scoring.score import score
+    from screening.screen import Screen
     from screening.sources.database import Database
-    from screening.statistics.threshold_search import Rule
     from screening.storage.loading import load_model
     from screening.storage.model import save_model
     from screening.training.train import train
@@ -27,14 +32,23 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Database": "sources.database",
+    "GMean": "documents.figures",
+    "MaxFlagRate": "documents.figures",
+    "MinSensitivity": "documents.figures",
+    "MissCost": "documents.figures",
     "MultiClassSVM": "machines.multi_class",
     "OneClassSVM": "machines.one_class",
-    "Rule": "statistics.threshold_search",
+    "Screen": "screen",
+    "Threshold": "documents.figures",
     "TwoClassSVM": "machines.two_class",
     "build": "recipes.building",
     "compare": "comparison.compare",
+    "explain": "scoring.explaining",
+    "export": "scoring.flagged",
+    "history": "ledger.history",
     "load_model": "storage.loading",
     "load_recipe": "recipes.loading",
+    "open_ledger": "ledger.database",
     "read_cohort": "cohort.reading",
     "save_model": "storage.model",
     "score": "scoring.score",
@@ -44,15 +58,24 @@ _HOMES = {
 
 __all__ = [
     "Database",
+    "GMean",
+    "MaxFlagRate",
+    "MinSensitivity",
+    "MissCost",
     "MultiClassSVM",
     "OneClassSVM",
-    "Rule",
+    "Screen",
+    "Threshold",
     "TwoClassSVM",
     "__version__",
     "build",
     "compare",
+    "explain",
+    "export",
+    "history",
     "load_model",
     "load_recipe",
+    "open_ledger",
     "read_cohort",
     "save_model",
     "score",

@@ -6,7 +6,9 @@
   function percent(share) {
     if (share === null) return "–";
     var value = 100 * share;
-    return value.toFixed(share === 0 || share === 1 || (value >= 10 && value < 99.5) ? 0 : 1) + "%";
+    if (value >= 99.995 && value < 100) return ">99.99%";
+    if (value > 0 && value < 0.095) return value < 0.01 ? "<0.01%" : value.toFixed(2) + "%";
+    return value.toFixed(share === 0 || share === 1 || (value >= 10 && value < 99.5) ? 0 : value < 99.95 ? 1 : 2) + "%";
   }
   function fixed(value, places) { return value.toFixed(places).replace("-", "−"); }
   function nearest(thresholds, wanted) {

@@ -1,5 +1,6 @@
 """Running the tool's commands inside a test."""
 
+import json
 import re
 import shlex
 from functools import cache
@@ -9,15 +10,20 @@ import typer.testing
 from typer.testing import CliRunner
 
 from screening.cli import app
+from screening.documents.schemas import ANSWERS
 
 # Made once for all tests: that takes longer than most commands.
 typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def screen(*words: object, code: int = 0):
-    """Run a command in this process and insist on its exit code."""
+    """Run a command in this process; insist on its exit code, and on the schema of what --json prints."""
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == code, result.stderr + result.stdout
+    if "--json" in words and code in (0, 2, 5):
+        answer = json.loads(result.stdout)
+        command = "error" if "error" in answer else next(word for word in words if word in ANSWERS)
+        ANSWERS[command].from_dict(answer, "the answer")
     return result
 
 
@@ -30,3 +36,8 @@ def typed(line: str):
     """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
     words = ([word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line))
     return screen(*(word for expanded in words for word in expanded))
+
+
+def sampled(run: dict) -> list[str]:
+    """Ids of the random audit of a run's document."""
+    return [one["id"] for one in run["sample"]]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from screening.statistics.operating_point import Rule, choose
+from screening.documents.figures import Threshold
+from screening.statistics.operating_point import choose
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation
 
@@ -15,4 +16,4 @@ def outcome(scores, positive, groups=None, threshold=0.5) -> Outcome:
     validation = Validation.of_decisions(
         scores[None], BINARY_TASK, np.asarray(positive, int), groups, (), np.arange(len(scores)) % 5
     )
-    return Outcome(validation, [choose(scores[:, 0], positive, Rule("threshold", threshold))])
+    return Outcome(validation, [choose(scores[:, 0], positive, Threshold(threshold))])

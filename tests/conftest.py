@@ -14,9 +14,9 @@ from hypothesis import settings
 
 from screening import read_cohort, train
 from screening.cohort.cohort import Cohort
+from screening.documents.figures import MinSensitivity, Threshold
 from screening.ledger.database import Ledger, open_ledger
 from screening.page import render_model
-from screening.statistics.operating_point import Rule
 from screening.storage.model import Model, save_model
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
@@ -56,7 +56,7 @@ def trained() -> Callable[..., Model]:
         key = repr((id(rows), recipe, sorted(settings.items())))
         if key not in models:
             # The rows are held too, for a number of theirs might else be given to others.
-            models[key] = rows, train(rows, recipe, **settings)
+            models[key] = rows, train(rows, recipe, **{"beside": ()} | settings)
         return models[key][1]
 
     return train_once
@@ -69,15 +69,17 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     past = patients(600, seed=3)
     noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
     for name, table, rule in (
-        ("good", past, Rule("min_sensitivity", 0.8)),
-        ("blind", noise, Rule("min_sensitivity", 0.8)),
-        ("mute", past, Rule("threshold", 50.0)),
+        ("good", past, MinSensitivity(0.8)),
+        ("blind", noise, MinSensitivity(0.8)),
+        ("mute", past, Threshold(50.0)),
     ):
         read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
-        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule)
+        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule, beside=())
         save_model(model, folder / name, render_model)
     tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
-    save_model(train(tissue, "one_vs_rest", search=1, folds=4, jobs=1), folder / "tissue", render_model)
+    save_model(
+        train(tissue, "one_vs_rest", search=1, folds=4, jobs=1, beside=()), folder / "tissue", render_model
+    )
     night = patients(240, seed=7).drop(columns="ill")
     written(night, folder / "night.csv")
     written(night.assign(ward=night["ward"].where(night.index > 14, "annex")), folder / "annex.csv")

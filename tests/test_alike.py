@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
+from screening.documents.figures import GMean, MinSensitivity
 from screening.errors import UsageError
-from screening.statistics.operating_point import RULES, Rule, choose
+from screening.statistics.operating_point import RULES, choose
 from screening.statistics.threshold_search import alike, as_new
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.
@@ -71,7 +72,7 @@ def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands
     y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
     scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
 
-    cut, point = (choose(scores, y, Rule("min_sensitivity", 0.9), alike=given) for given in (None, numbers))
+    cut, point = (choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers))
 
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
@@ -101,4 +102,4 @@ def test_with_rows_of_their_own_nothing_changes():
     rng = np.random.default_rng(0)
     scores, y = rng.normal(size=300), rng.random(300) < 0.3
 
-    assert choose(scores, y, Rule("g_mean")) == choose(scores, y, Rule("g_mean"), alike=np.arange(300))
+    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), alike=np.arange(300))

@@ -9,9 +9,9 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from screening.documents.base import Estimate
-from screening.documents.figures import Rates
+from screening.documents.figures import MinSensitivity, Rates
 from screening.statistics.calibration import calibrate, chances, decision_curve, fit_platt
-from screening.statistics.operating_point import Rule, choose
+from screening.statistics.operating_point import choose
 from screening.statistics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 
@@ -169,7 +169,7 @@ def test_a_night_counts_the_levels_of_training_whatever_the_batches():
 @given(st.floats(0.01, 0.6), st.integers(0, 100))
 def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given_prevalence, seed):
     scores, positive, _ = scored(seed=seed)
-    point = choose(scores, positive, Rule("min_sensitivity", 0.8, prevalence=given_prevalence))
+    point = choose(scores, positive, MinSensitivity(0.8, prevalence=given_prevalence))
 
     rows = at_local_prevalence(point, prevalence_range(positive), given_prevalence).rows
 
@@ -316,7 +316,7 @@ def test_the_band_of_a_chance_holds_the_true_one(grouped, prevalence):
 
 def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
     scores, positive, _ = scored(600)
-    point = choose(scores, positive, Rule("min_sensitivity", 0.9))
+    point = choose(scores, positive, MinSensitivity(0.9))
     low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
 
     for name in ("ppv", "npv", "nne", "flag_rate"):

@@ -7,11 +7,11 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening import train
+from screening.documents.figures import Threshold
 from screening.errors import RecipeError, UsageError
 from screening.page import render_model
 from screening.recipes.loading import load_recipe
 from screening.scoring.score import score
-from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 from screening.training import train as training
@@ -71,7 +71,7 @@ def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
 
 
 def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
-    found = comparison_of(trained(cohort, "svm", search=1, rule=Rule("threshold", -0.9), beside=["logistic"]))
+    found = comparison_of(trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"]))
 
     assert found["rule"]["name"] == "min_sensitivity"
     assert found["beside"][0]["figures"]["sensitivity"] >= found["figures"]["sensitivity"] - 1e-9

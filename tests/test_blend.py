@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from flow_cohorts import patients, written
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
@@ -119,7 +120,7 @@ def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, mon
 
     monkeypatch.setattr(held_out, "hold_out", failing)
 
-    model = train(cohort, blend("svm", "logistic"), search=1)
+    model = train(cohort, blend("svm", "logistic"), search=1, beside=())
 
     assert [each["name"] for each in model.document["recipe"]["members"]] == ["svm"]
     assert "member logistic left out: it will not" in model.document["training"]["notes"]
@@ -131,7 +132,9 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
     few.loc[few["ill"] == "yes", "fever"] += 2
 
     model = train(
-        read_cohort(written(few, tmp_path / "few.csv"), label="ill", id="patient", need_label=True), search=6
+        read_cohort(written(few, tmp_path / "few.csv"), label="ill", id="patient", need_label=True),
+        search=6,
+        beside=(),
     )
 
     assert {each["name"] for each in model.document["recipe"]["members"]} <= {
@@ -191,6 +194,18 @@ def test_the_blend_is_a_scikit_learn_estimator():
     assert [one["check_name"] for one in results if one["status"] == "failed"] == []
 
 
+def test_the_blend_scales_by_itself():
+    rng = np.random.default_rng(0)
+    y = (rng.random(120) < 0.3).astype(int)
+    x = rng.normal(size=(120, 3)) + y[:, None]
+    estimator = BlendedClassifier((build("svm_weighted"), build("logistic")), folds=3)
+    plain = clone(estimator).fit(x, y).decision_function(x)
+
+    units = np.array([2.0**12, 1.0, 2.0**-9])
+
+    np.testing.assert_allclose(clone(estimator).fit(x * units, y).decision_function(x * units), plain)
+
+
 def test_training_without_a_recipe_is_the_blend(cohort, trained):
     assert trained(cohort, search=1, repeats=1).document["recipe"]["name"] == "auto"
 
@@ -203,7 +218,7 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
 ):
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
     monkeypatch.setattr(held_out, "SPANNING", 30)
-    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params)
+    model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params, beside=())
 
     notes = [note for note in model.document["training"]["notes"] if "in the span of" in note]
     assert len(notes) == (rows is not None)

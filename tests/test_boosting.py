@@ -156,7 +156,7 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given,
 @with_lightgbm
 def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeypatch, tmp_path):
     cohort = past_of(tmp_path)
-    folder = save_model(train(cohort, "boosting", search=1, forward=False), tmp_path / "model")
+    folder = save_model(train(cohort, "boosting", search=1, forward=False, beside=()), tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
     with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
@@ -190,4 +190,4 @@ def test_without_lightgbm_train_says_what_to_install(no_lightgbm, recipe, tmp_pa
     cohort = past_of(tmp_path)
 
     with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
-        train(cohort, recipe)
+        train(cohort, recipe, beside=())

@@ -66,7 +66,7 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
     (python,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}
     exec(python, names)
-    assert names["model"].recipe.name == "svm"
+    assert names["screen"].model_.recipe.name == "svm"
     assert names["run"].document["counts"]["scored"] == 60
 
 

@@ -133,7 +133,7 @@ def figures(found):
 
 
 def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(cohort, tmp_path):
-    quick = {"search": 3, "folds": 3, "repeats": 1}
+    quick = {"search": 3, "folds": 3, "repeats": 1, "beside": ()}
     killed, workers = InThisProcess(lives=4), InThisProcess()
     with pytest.raises(Stopped):
         train(cohort, "svm_weighted", **quick, cluster=killed, kept=tmp_path)
@@ -152,7 +152,7 @@ def test_members_of_a_blend_are_fitted_at_once_and_say_how_far_they_are(cohort, 
     submit = workers.submit
     note = lambda *given, **more: asking.add(get_ident()) or submit(*given, **more)  # noqa: E731
     monkeypatch.setattr(workers, "submit", note)
-    quick = {"search": 2, "folds": 3, "repeats": 1}
+    quick = {"search": 2, "folds": 3, "repeats": 1, "beside": ()}
 
     model = train(cohort, "auto", **quick, cluster=workers, progress=lambda *step: told.append(step))
 

@@ -12,16 +12,16 @@ from commands import screen
 from screening.cohort.reading import read_cohort
 from screening.comparison import compare as comparison
 from screening.contract.contract import Contract
+from screening.documents.figures import GMean
 from screening.errors import UsageError
 from screening.page.comparison import render_comparison
 from screening.recipes.loading import load_recipe
-from screening.statistics.operating_point import Rule
 from screening.training.train import train
 from screening.validation.folds import planned
 from screening.validation.held_out import held_out_by
 from screening.validation.task import ask
 
-QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": Rule("g_mean")}
+QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
 
 
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
 
 
 def test_a_method_is_judged_as_training_it_would_state(folder, compared):
-    model = train(cohort(folder, "one", drop=["ward"]), "svm", **QUICK)
+    model = train(cohort(folder, "one", drop=["ward"]), "svm", **QUICK, beside=())
 
     entry = compared.document["cohorts"][0]["methods"][0]
     stated = model.document["validation"]["summary"]["yes"]

@@ -118,7 +118,9 @@ def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):
     past = read_cohort(written(patients(400), tmp_path / "past.csv"), label="ill", id="patient")
     night = patients(120, seed=7)
     night.loc[:24, "fever"], night.loc[:24, "crp"] = 38.4, 28.0
-    run = score(train(past, "svm_weighted", search=1), written(night, tmp_path / "n.csv"), tmp_path / "run")
+    run = score(
+        train(past, "svm_weighted", search=1, beside=()), written(night, tmp_path / "n.csv"), tmp_path / "run"
+    )
     said, cases = run.document["discoveries"], run.document["cases"]
     marked = [case["discovery"] for case in cases]
 

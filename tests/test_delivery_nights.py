@@ -24,7 +24,9 @@ def ward(number: int, beds: int = 60, leave: int = 6) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     past = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return train(read_cohort(past, label="ill", positive="yes", id="patient"), "logistic", search=1)
+    return train(
+        read_cohort(past, label="ill", positive="yes", id="patient"), "logistic", search=1, beside=()
+    )
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ WATCHED = ["1", "2"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     past = read_cohort(table_of(PAST), label="lesion", positive=WATCHED, group="patient_id")
-    model = train(past, "logistic", search=1, jobs=1)
+    model = train(past, "logistic", search=1, jobs=1, beside=())
     folder = tmp_path_factory.mktemp("night")
     return score(model, folder_of(NIGHT, folder / "images"), folder / "run").directory
 

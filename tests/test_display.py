@@ -71,6 +71,12 @@ def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     assert run["cases"]
     for case in run["cases"]:
         assert case["display"] == table.loc[case["id"], ["ward", "bed", "name"]].to_dict()
+    assert run["sample"] and all(each["display"] for each in run["sample"])
+    for drawn in run["sample"]:
+        assert drawn["display"] == table.loc[drawn["id"], ["ward", "bed", "name"]].to_dict()
+    page = (desk / "run" / "report.html").read_text(encoding="utf-8")
+    audit = page[page.index('<section class="list drawn"') :]
+    assert all(f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"])
     assert flagged[["ward", "bed", "name"]].equals(table.loc[flagged.index, ["ward", "bed", "name"]])
 
 

@@ -5,17 +5,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from commands import sampled, screen
+from faults.desk import QUICK, ROLES
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
 from screening import read_cohort, save_model, score
-from screening.cli import app
+from screening.cli import EXAMPLES, app
 from screening.comparison.compare import compare
 from screening.documents.comparison import ComparisonDocument
 from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
-from screening.documents.schemas import DOCUMENTS
+from screening.documents.schemas import ANSWERS, DOCUMENTS, schema_of
 from screening.errors import ModelError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
@@ -80,6 +82,69 @@ def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
     document = ComparisonDocument.from_dict(json.loads(json.dumps(found.document)))
 
     assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
+
+
+def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, monkeypatch):
+    """`screen` of the tests holds each answer to its type; here every command that has --json is asked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("screening.cli.data._whole_job", lambda *job: None)
+    written(patients(), tmp_path / "past.csv")
+    for day, seed in (("2026-03-01", 1), ("2026-03-02", 2)):
+        written(patients(60, seed=seed).drop(columns="ill"), tmp_path / f"{day}.csv")
+    (tmp_path / "NIGHT.toml").write_text(
+        '[site]\nledger = "site.db"\nhooks = [["true"]]\n'
+        '[series.ward]\nmodel = "m"\ncohort = "{date}.csv"\ncatch_up = 0\n',
+        encoding="utf-8",
+    )
+    book = ("--ledger", "l.db")
+    asked = set()
+
+    def ask(*words: str, code: int = 0) -> dict:
+        asked.add(words[0] if code != 2 else "error")
+        return json.loads(screen(*words, "--json", code=code).stdout)
+
+    ask("demo", "--out", "demo")
+    ask("recipes", "svm")
+    ask("init", "past.csv", "--out", "c.toml")
+    ask("check", "past.csv", "--contract", "c.toml")
+    ask("train", "past.csv", *QUICK, *ROLES, "--max-flag-rate", "0.2", "--out", "m")
+    ask("train", "past.csv", "--min-sensitivity", "90", "--out", "m", code=2)
+    ask("compare", "past.csv", "--recipes", "logistic", "--search", "1", "--folds", "2", *ROLES, "--out", "c")
+    ask("validate", "m", str(written(patients(90, seed=5), tmp_path / "v.csv")), "--out", "v")
+    ask("threshold", "m", "--max-flag-rate", "0.25", "--reason", "more")
+    ask("approve", "m", "--by", "A. Weber", "--reason", "a try")
+    night = ask("score", "m", "2026-03-01.csv", "--date", "2026-03-01", "--out", "1", *book, "--series", "w")
+    run = stored(tmp_path / "1" / "run.json")
+    one = run["cases"][0]["id"]
+    ask("explain", "1", one)
+    ask("export", "1", "--to", "csv", "--out", "f.csv")
+    ask("report", "1")
+    words = [{"id": each, "verdict": "confirmed"} for each in (one, *sampled(run))]
+    (tmp_path / "w.json").write_text(
+        json.dumps({"format": 1, "run_id": night["run_id"], "verdicts": words}), encoding="utf-8"
+    )
+    ask("review", "1", "w.json", *book)
+    ask("retrain", "w", "m", "past.csv", "--nights", "{date}.csv", "--out", "next", *book)
+    ask("approve", "next", "--by", "A. Weber", "--reason", "a try")
+    ask(
+        "score", "next", "2026-03-02.csv", "--date", "2026-03-02", "--out", "2", *book, "--series", "w",
+        "--shadow",
+    )  # fmt: skip
+    ask("promote", "next", "--series", "w", "--reason", "newer", *book)
+    ask("history", *book)
+    ask("status", *book, "--night", "2026-03-01", "--artefacts")
+    ask("run", "NIGHT.toml", "--date", "2026-03-01")
+    ask("ledger", "rebuild", "l.db")
+    ask("forget", one, *book, "--runs", ".")
+    ask("purge", "--older-than", "90d", *book)
+    ask("retire", "w", "--reason", "closed", *book)
+
+    assert all(schema_of(name, printed=True)["properties"] for name in asked)
+    assert (
+        asked
+        == set(ANSWERS)
+        == {"error", *(name for name in (command.__name__ for command in EXAMPLES) if name != "schema")}
+    )
 
 
 def test_a_key_that_no_type_knows_is_noticed(night):

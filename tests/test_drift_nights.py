@@ -70,6 +70,7 @@ def model(tmp_path_factory):
         read_cohort(written(patients(), tmp_path_factory.mktemp("past") / "past.csv"), CONTRACT),
         "svm_weighted",
         search=1,
+        beside=(),
     )
 
 

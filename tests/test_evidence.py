@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
+from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 from screening.statistics.intervals import design_effect, students_share
-from screening.statistics.operating_point import Rule, choose, summary
+from screening.statistics.operating_point import choose, summary
 from screening.statistics.paired import auroc_difference, specificity_difference
 from screening.statistics.predictive_intervals import (
     Evidence,
@@ -20,8 +21,8 @@ from screening.statistics.predictive_intervals import (
 from screening.statistics.threshold_search import Choice
 
 RULES = (
-    Rule("min_sensitivity", 0.9), Rule("max_flag_rate", 0.2), Rule("miss_cost", 20.0), Rule("g_mean"),
-    Rule("threshold", 0.0),
+    MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(),
+    Threshold(0.0),
 )  # fmt: skip
 
 
@@ -225,7 +226,7 @@ def held_out(n_groups: int, rows: int = 50):
 
 
 def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
-    rule = Rule("threshold", 1.0)
+    rule = Threshold(1.0)
     for n_groups in (3, 10):
         choice = held_out(n_groups)
         share, rows = students_share(n_groups), n_groups * 10
@@ -237,7 +238,7 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
 
 def test_rows_of_a_single_group_tell_as_much_as_one_row_and_not_less():
     choice = held_out(1)
-    evidence = choice.evidence(1.0, Rule("threshold", 1.0))
+    evidence = choice.evidence(1.0, Threshold(1.0))
 
     assert evidence.hits + evidence.misses == pytest.approx(1.0)
 
@@ -249,7 +250,7 @@ def test_what_groups_explain_is_no_difference_between_folds():
     scores = np.append(np.where(clear, 0.0, 1.0), [2.0])
     y = np.arange(501) == 500
     choice = Choice.of(scores, y, None, 0, np.append(fold, 0), None)
-    alone, grouped = (choice._between(clear, effect, Rule("threshold", 0.5)) for effect in (1.0, 4.0))
+    alone, grouped = (choice._between(clear, effect, Threshold(0.5)) for effect in (1.0, 4.0))
 
     assert grouped < alone
 
@@ -273,6 +274,6 @@ def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
     choice = Choice.of(scores, y, groups, 0, None, None)
     own = np.sort(scores[y])
 
-    _, design = choice.threshold(choice.own, Rule("min_sensitivity", 0.9))
+    _, design = choice.threshold(choice.own, MinSensitivity(0.9))
 
     assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))

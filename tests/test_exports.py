@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ledger_places import schema
 from typer.testing import CliRunner
 
-from screening import Rule, read_cohort, score, train
+from screening import MaxFlagRate, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import open_ledger
@@ -34,7 +34,7 @@ NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPE
 @pytest.fixture(scope="module")
 def model():
     return train(
-        read_cohort(patients(600), **ROLES), "logistic", search=1, jobs=1, rule=Rule("max_flag_rate", 0.3)
+        read_cohort(patients(600), **ROLES), "logistic", search=1, jobs=1, rule=MaxFlagRate(0.3), beside=()
     )
 
 
@@ -153,7 +153,7 @@ def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run, tmp_pa
 
 def test_a_calibrated_chance_is_the_probability(tmp_path):
     past = read_cohort(patients(1500), **ROLES)
-    model = train(past, "logistic", search=1, jobs=1)
+    model = train(past, "logistic", search=1, jobs=1, beside=())
     score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
 
     entries = json.loads(exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes())["entry"]
@@ -199,7 +199,12 @@ def test_omop_has_a_row_a_person_and_its_definition(numbered, tmp_path):
 def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
     past = voxels().assign(patient=lambda t: t["patient"].str[1:])
     model = train(
-        read_cohort(past, label="tissue", group="patient"), "one_vs_rest", search=1, folds=4, jobs=1
+        read_cohort(past, label="tissue", group="patient"),
+        "one_vs_rest",
+        search=1,
+        folds=4,
+        jobs=1,
+        beside=(),
     )
     night = voxels(3, 50, seed=9).assign(patient=lambda t: t["patient"].str[1:])
     run = score(model, night, tmp_path / "run")

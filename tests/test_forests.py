@@ -64,6 +64,20 @@ def test_a_threshold_is_rounded_to_the_last_float32_that_is_not_above_it(thresho
     assert float(found[0]) <= threshold < float(np.nextafter(found, np.float32(np.inf))[0])
 
 
+@pytest.mark.parametrize("class_weight", ["none", "balanced_subsample"])
+@pytest.mark.parametrize("cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"])
+def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, cases):
+    """Growing on the drawn rows alone changes no tree, also where a tree draws no row of some class."""
+    x = np.random.default_rng(3).normal(size=(sum(cases), 4)).astype(np.float32)
+    y = np.repeat(np.arange(len(cases)), cases)
+    weight = None if class_weight == "none" else class_weight
+    theirs = RandomForestClassifier(40, min_samples_leaf=3, class_weight=weight, random_state=5).fit(x, y)
+
+    own = RandomForest(40, class_weight=class_weight, seed=5).fit(x, y)
+
+    assert np.allclose(own.predict_proba(x), theirs.predict_proba(x), atol=1e-6)
+
+
 def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
     x = np.random.default_rng(0).normal(size=(2000, 4))
     y = np.where(np.arange(2000) % 40 == 0, "rare", np.where(np.arange(2000) % 3 == 0, "some", "most"))

@@ -54,7 +54,7 @@ def test_rows_without_a_date_belong_to_the_past(tmp_path):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return train(cohort(tmp_path_factory.mktemp("past")), "svm_weighted", search=1)
+    return train(cohort(tmp_path_factory.mktemp("past")), "svm_weighted", search=1, beside=())
 
 
 def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(model, tmp_path):
@@ -62,7 +62,7 @@ def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_aft
     rows = cohort(tmp_path)
     fever = np.where(np.arange(rows.n_rows) < 210, rows.values["fever"], 30.0)
     changed = replace(rows, values=rows.values.but({"fever": fever}))
-    other = train(changed, "svm_weighted", search=1).document["validation"]["forward"]
+    other = train(changed, "svm_weighted", search=1, beside=()).document["validation"]["forward"]
 
     assert (forward["cut"], forward["n_past"], forward["n_later"]) == ("2025-07-30", 210, 90)
     assert forward["reason"] is None
@@ -76,7 +76,9 @@ def test_too_few_later_cases_are_a_stated_reason(tmp_path):
     label = rows.label.copy()
     label[210:] = "no"
 
-    forward = train(replace(rows, label=label), "svm_weighted", search=1).document["validation"]["forward"]
+    forward = train(replace(rows, label=label), "svm_weighted", search=1, beside=()).document["validation"][
+        "forward"
+    ]
 
     assert "holds 0 cases; 5 are needed" in forward["reason"]
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
+from screening.documents.figures import MaxFlagRate, MinSensitivity
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import oriented_decisions
-from screening.statistics.operating_point import Rule, choose
+from screening.statistics.operating_point import choose
 from screening.statistics.p_values import p_values
 from screening.validation.judge import HeldOutScores, check_model, refuse_too_few
 from screening.validation.search import APART, CONSTANT, choose_setting
@@ -74,7 +75,7 @@ def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(tmp_path
     mixed = table.sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
 
     first, second = (
-        train(read(each, tmp_path, f"{n}.csv", label="ill", id="patient"), recipe, search=3)
+        train(read(each, tmp_path, f"{n}.csv", label="ill", id="patient"), recipe, search=3, beside=())
         for n, each in enumerate((table, mixed))
     )
 
@@ -88,7 +89,7 @@ def test_two_patients_are_enough_and_that_is_said(tmp_path):
     table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
     cohort = read(table, tmp_path, label="tissue", group="patient", drop=["x", "y", "z"])
 
-    model = train(cohort, "svm_weighted", search=3)
+    model = train(cohort, "svm_weighted", search=3, beside=())
 
     assert model.document["validation"]["folds"] == 2
     assert any("2 group(s) for 5 folds" in note for note in model.document["training"]["notes"])
@@ -100,13 +101,13 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tm
     monkeypatch.setattr("screening.training.train.held_out_by", None)
 
     with pytest.raises(UsageError, match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75"):
-        train(read(table, tmp_path, label="ill", id="patient"))
+        train(read(table, tmp_path, label="ill", id="patient"), beside=())
 
 
 @given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
-        rule = Rule("min_sensitivity", sensitivity, confidence)
+        rule = MinSensitivity(sensitivity, confidence=confidence)
         refuse_too_few("yes", cases, rule)
 
     with pytest.raises(UsageError) as refused:
@@ -126,7 +127,7 @@ def test_of_several_classes_one_too_rare_is_refused_where_no_other_can_be_watche
     cohort = read(table, tmp_path, label="tissue", id=None, drop=["patient", "x", "y", "z"])
 
     with pytest.raises(UsageError, match=r"lesion are too few to promise"):
-        train(cohort, "one_vs_rest", search=1)
+        train(cohort, "one_vs_rest", search=1, beside=())
 
 
 def test_a_rule_that_few_cases_can_keep_still_trains_on_three(tmp_path):
@@ -137,7 +138,8 @@ def test_a_rule_that_few_cases_can_keep_still_trains_on_three(tmp_path):
         read(table, tmp_path, label="ill", id="patient"),
         "svm_weighted",
         search=1,
-        rule=Rule("max_flag_rate", 0.2),
+        rule=MaxFlagRate(0.2),
+        beside=(),
     )
 
     assert model.document["validation"]["folds"] == 3
@@ -173,7 +175,7 @@ def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     target, fold, scores = folds_of()
     validation = Validation(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
-    point = choose(scores, target == 1, Rule("min_sensitivity", 0.9), fold=fold)
+    point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
 
     def check(trained):
         check_model(HeldOutScores("svm", replace(validation, trained=trained)), 0, point)

@@ -23,7 +23,7 @@ PAST, NIGHT = brains(6), brains(3, seed=1)
 @pytest.fixture(scope="module")
 def model():
     past = read_cohort(table_of(PAST), label="lesion", group="patient_id")
-    return train(past, "logistic", search=1, jobs=1)
+    return train(past, "logistic", search=1, jobs=1, beside=())
 
 
 @pytest.fixture(scope="module")

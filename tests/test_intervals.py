@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from screening.documents.figures import MinSensitivity
 from screening.statistics.intervals import (
     beta_quantile,
     design_effect,
@@ -17,7 +18,7 @@ from screening.statistics.intervals import (
     students_share,
     wilson,
 )
-from screening.statistics.operating_point import Rule, choose
+from screening.statistics.operating_point import choose
 from screening.statistics.ranking import auroc, average_precision, delong, placements, ranking, spread
 from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
 
@@ -219,7 +220,7 @@ def test_intervals_by_patient_hold_where_intervals_by_row_do_not(patients, sensi
 
 
 def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
-    inside, rule = [], Rule("min_sensitivity", 0.9)
+    inside, rule = [], MinSensitivity(0.9)
     for seed in range(300):
         (ill, patient), (well, other) = of_patients(seed, 20, 30, 0.5), of_patients(seed + 999, 60, 30, 0.3)
         y = np.arange(2400) < 600

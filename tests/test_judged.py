@@ -151,8 +151,8 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
     assert len(second.drawn) == 2 and set(second.drawn) < set("cdefghijklm")
     # Those who stay without a verdict too; who has one is asked about no more.
-    assert all_who_wait.drawn == tuple("cdlm")
-    assert none.drawn == () and again.drawn == second.drawn
+    assert all_who_wait.drawn == list("cdlm")
+    assert none.drawn == [] and again.drawn == second.drawn
 
 
 def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not_count(ledger):

@@ -28,7 +28,7 @@ def labelled(folder, slips, **roles):
 
 
 def learned(cohort):
-    return train(cohort, "logistic", search=1, repeats=1)
+    return train(cohort, "logistic", search=1, repeats=1, beside=())
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
     path = written(patients(700, share=0.2), tmp_path / "past.csv")
     cohort = read_cohort(path, label="ill", positive="yes", id="patient")
 
-    model = training.train(cohort, "svm", search=1, params={"n_landmarks": 200}, folds=2, forward=False)
+    model = training.train(
+        cohort, "svm", search=1, params={"n_landmarks": 200}, folds=2, forward=False, beside=()
+    )
 
     told = model.document["training"]
     assert model.document["recipe"]["parameters"]["approximation"] == "landmarks"

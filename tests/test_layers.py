@@ -10,10 +10,10 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 
 # From top to bottom, one room a layer.
 ROOMS = (
-    "__main__", "cli", "", "network", "comparison", "deidentify", "scoring", "training", "ledger",
-    "validation", "storage", "recipes", "remedies", "machines", "solvers", "factors", "lesions", "parallel",
-    "kernels", "statistics", "page", "cohort", "gates", "contract", "sources", "documents", "registry",
-    "files", "errors", "spelling",
+    "__main__", "cli", "", "screen", "plots", "network", "comparison", "deidentify", "scoring",
+    "training", "ledger", "validation", "storage", "recipes", "remedies", "machines", "solvers",
+    "factors", "lesions", "parallel", "kernels", "statistics", "page", "cohort", "gates", "contract",
+    "sources", "documents", "registry", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))

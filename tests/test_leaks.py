@@ -17,7 +17,7 @@ SEEDS = np.random.default_rng(1)
 def trained(table, folder, contract=None):
     path = written(table, folder / "past.csv")
     cohort = read_cohort(path, contract, label="ill", id="patient", positive="yes", need_label=True)
-    return train(cohort, "logistic", search=1, repeats=1)
+    return train(cohort, "logistic", search=1, repeats=1, beside=())
 
 
 def codes(model):

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from screening.documents.run import VERDICTS
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, STATES, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import Known, NightCases, _state, audit_of, entering, record_night
+from screening.ledger.nights import NightCases, _state, audit_of, entering
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
@@ -33,9 +34,12 @@ def night(day: int, flagged: str, sampled: str = "", key: str | None = None, **o
     )
 
 
-def enter(ledger, one: NightCases, **how):
-    """Enter a night."""
-    return record_night(ledger, one, **how)
+def enter(ledger, one: NightCases, attention=(), **how) -> SimpleNamespace:
+    """Enter a night, or find it; what the ledger says of it."""
+    with entering(ledger, one, **how) as tonight:
+        if tonight.head is None:
+            tonight.enter(attention)
+        return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
 
 
 def states(found) -> dict[str, str]:
@@ -179,7 +183,8 @@ def test_ids_of_any_script_come_back_as_they_went_in(ledger):
     first = night(1, "")
     enter(ledger, NightCases(first.key, QUESTION, first.night, odd, (), FACTS))
 
-    assert set(reviewable(ledger, first.key)) == set(odd)
+    with ledger.reading() as connection:
+        assert set(reviewable(connection, first.key)[1]) == set(odd)
 
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
@@ -235,7 +240,7 @@ def test_a_night_is_one_transaction(ledger):
     broken = night(1, "ab")
     facts = FACTS | {"thresholds": {"yes": float("nan")}}
     with pytest.raises(ValueError, match="JSON"):
-        record_night(ledger, NightCases(**vars(broken) | {"facts": facts}))
+        enter(ledger, NightCases(**vars(broken) | {"facts": facts}))
 
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
@@ -259,7 +264,6 @@ def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_re
 
 
 def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():
-    cases = {f"p{n:02d}": Known("new", 1) for n in range(40)}
-    audits = {audit_of(cases, f"run {number}", 5) for number in range(8)}
+    audits = {frozenset(audit_of(40, f"run {number}", 5)) for number in range(8)}
 
     assert len(audits) == 8 and {len(each) for each in audits} == {5}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
 
-from screening import Rule, read_cohort, score, train, validate
+from screening import GMean, MinSensitivity, read_cohort, score, train, validate
 from screening.cohort.stream import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -26,7 +26,7 @@ ROLES = {"label": "lesion", "group": "patient_id"}
 @pytest.fixture(scope="module")
 def model():
     past = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
-    return train(past, "logistic", search=1, jobs=1, rule=Rule("min_sensitivity", 0.7), lesions=True)
+    return train(past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True)
 
 
 def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
@@ -84,7 +84,7 @@ def test_the_setting_with_fewest_false_clusters_keeps_the_promise_of_lesions():
         lesion = ((places >= corner) & (places < corner + 3)).all(axis=1)
         patients.append(Patient.of(places, rng.normal(0, 1, 1000) + 2.5 * lesion, lesion))
 
-    threshold, facts = chosen_by_lesions(patients, Rule("min_sensitivity", 0.8), seed=0)
+    threshold, facts = chosen_by_lesions(patients, MinSensitivity(0.8), seed=0)
 
     assert facts.n_lesions == 12 and facts.missed <= 0.2 * 13 - 1
     assert facts.sensitivity.value >= 0.8
@@ -131,9 +131,7 @@ def test_the_operating_point_by_lesions_is_stored_and_read_back(model, tmp_path)
 
 def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
     past = read_cohort(table_of(PAST), **ROLES)
-    model = train(
-        past, "logistic", search=1, jobs=1, rule=Rule("min_sensitivity", 0.7), lesions=True, max_rows=3000
-    )
+    model = train(past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True, max_rows=3000)
 
     assert len(model.validation) == 3000
     assert model.lesions.n_lesions == sum(
@@ -144,10 +142,10 @@ def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        (lambda table: table, {"rule": Rule("g_mean")}, "min-sensitivity"),
+        (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
         (lambda table: table, {"repeats": 2}, "repeats"),
         (lambda table: table, {"folds": 11}, "fewer --folds"),
-        (lambda table: table, {"rule": Rule("min_sensitivity", 0.999)}, "too few"),
+        (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
         (lambda table: table.drop(columns="x"), {}, "voxels"),
     ],
     ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"],
@@ -161,7 +159,7 @@ def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
 
 def test_another_threshold_is_not_chosen_without_the_maps(model):
     with pytest.raises(UsageError, match="train it again"):
-        rechoose(model, Rule("min_sensitivity", 0.5), "more")
+        rechoose(model, MinSensitivity(0.5), "more")
 
 
 def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):

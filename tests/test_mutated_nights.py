@@ -75,7 +75,7 @@ def models(tmp_path_factory):
     starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")
     for name, given in (("inferred", None), ("listed", starter)):
         cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
-        save_model(train(cohort, "logistic", search=1, jobs=1), folder / name)
+        save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name)
     return folder
 
 
@@ -106,7 +106,7 @@ def strict(tmp_path_factory):
     for name in ("refuse_row", "stop"):
         given = starter.with_roles(on_unseen=name)
         cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
-        save_model(train(cohort, "logistic", search=1, jobs=1), folder / name)
+        save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name)
     night = patients(30, seed=5).drop(columns="ill")
     written(night.assign(ward=night["ward"].where(night.index > 1, "annex")), folder / "night.csv")
     return folder

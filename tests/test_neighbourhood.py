@@ -67,7 +67,7 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
 def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_path):
     images = read_cohort(folder_of(PAST, tmp_path / "past"), label="lesion", neighbourhood=3)
     table = read_cohort(table_of(PAST), **ROLES, neighbourhood=3)
-    model = train(images, "logistic", search=1, jobs=1)
+    model = train(images, "logistic", search=1, jobs=1, beside=())
     one = score(model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64)
     other = score(model, table_of(NIGHT), tmp_path / "other")
 

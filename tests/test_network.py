@@ -267,7 +267,7 @@ def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
     words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
     answer = told(screen(*words, "--json", code=4))
 
-    assert "max_flag_rate 0.2 was agreed" in answer["series"][0]["said"]
+    assert "agreed for the series (at most 20 flags per 100 rows)" in answer["series"][0]["said"]
 
 
 def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):

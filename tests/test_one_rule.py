@@ -7,17 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening import Rule, read_cohort, train
+from screening import read_cohort, train
 from screening.contract.contract import Contract
 from screening.documents.base import Reason
+from screening.documents.figures import MaxFlagRate, MinSensitivity, Rule
 from screening.documents.model import ModelDocument
 from screening.errors import UsageError
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
 from screening.training.revising import approve, rechoose
 
-FIRST = Rule("min_sensitivity", 0.8)
-OTHER = Rule("max_flag_rate", 0.25)
+FIRST = MinSensitivity(0.8)
+OTHER = MaxFlagRate(0.25)
 
 
 def patients(n: int = 240, seed: int = 3) -> pd.DataFrame:
@@ -114,4 +115,4 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
 def test_threshold_refuses_a_rule_that_only_flagging_everybody_keeps(tmp_path):
     """What `train` refuses, `threshold` refuses in the same words."""
     with pytest.raises(UsageError, match="too few to promise"):
-        rechoose(trained("grouped", FIRST, tmp_path), Rule("min_sensitivity", 0.999), "safety")
+        rechoose(trained("grouped", FIRST, tmp_path), MinSensitivity(0.999), "safety")

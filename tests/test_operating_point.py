@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_scores import labelled
 
-from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, Rule, choose, excess, overall
+from screening.documents.figures import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    MissCost,
+    Threshold,
+    rule_named,
+)
+from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall
 from screening.statistics.threshold_search import Choice, pick
 
 # Few distinct values, so that ties within and between the classes are the rule.
@@ -28,14 +36,14 @@ def test_min_sensitivity_is_the_promised_rank_of_the_positive_scores(rows, least
     rank = floor((1 - least) * (y.sum() + 1) + 1e-9)
     ladder = np.concatenate([[FLAG_EVERYTHING], np.sort(scores[y])])
 
-    assert choose(scores, y, Rule("min_sensitivity", least)).threshold == ladder[rank]
+    assert choose(scores, y, MinSensitivity(least)).threshold == ladder[rank]
 
 
 @given(cohorts, st.floats(0.01, 1.0))
 @settings(max_examples=60, deadline=None)
 def test_max_flag_rate_flags_as_many_as_it_may_and_no_more(rows, most):
     scores, y = arrays(rows)
-    threshold = choose(scores, y, Rule("max_flag_rate", most)).threshold
+    threshold = choose(scores, y, MaxFlagRate(most)).threshold
     lower = np.append(scores[scores < threshold], -np.inf).max()
 
     assert np.mean(scores >= threshold) <= most + 1e-12
@@ -51,7 +59,7 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, mis
         found, false = np.mean(scores[y] >= threshold), np.mean(scores[~y] >= threshold)
         return prevalence * (miss * (1 - found) + found) + (1 - prevalence) * false
 
-    chosen = choose(scores, y, Rule("miss_cost", miss, prevalence=prevalence))
+    chosen = choose(scores, y, MissCost(miss, prevalence=prevalence))
     assert cost(chosen.threshold) <= min(map(cost, [*scores, np.inf])) + 1e-9
 
 
@@ -59,7 +67,7 @@ def test_at_a_prevalence_of_a_half_a_false_alarm_weighs_half():
     hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
 
     # 0.825 a row at the second threshold, 0.925 at the third.
-    assert pick(Rule("miss_cost", 2.5, prevalence=0.5), hits, alarms, 1.0) == 1
+    assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
 
 
 @given(cohorts)
@@ -70,10 +78,10 @@ def test_g_mean_is_the_largest_of_all_thresholds(rows):
     def g_mean(threshold):
         return np.sqrt(np.mean(scores[y] >= threshold) * np.mean(scores[~y] < threshold))
 
-    assert g_mean(choose(scores, y, Rule("g_mean")).threshold) >= max(map(g_mean, scores)) - 1e-9
+    assert g_mean(choose(scores, y, GMean()).threshold) >= max(map(g_mean, scores)) - 1e-9
 
 
-@pytest.mark.parametrize("rule", [*RULES, Rule("threshold", 0.5)], ids=str)
+@pytest.mark.parametrize("rule", [*RULES, Threshold(0.5)], ids=str)
 def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
     scores, y = labelled()
     scores = np.round(scores, 1)
@@ -95,7 +103,7 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
 
 def test_an_interval_holds_its_figure_even_where_no_case_is_found():
     y = np.arange(60) < 20
-    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Rule("threshold", 0.5))
+    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Threshold(0.5))
 
     assert point.sensitivity.value == point.sensitivity.low == point.ppv.value == point.ppv.low == 0
     assert point.ppv.high > 0 and point.nne.value is None
@@ -125,7 +133,7 @@ def test_only_the_order_of_scores_counts(rows, rule):
 
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
-    point = choose(scores, y, Rule("min_sensitivity", 0.95))
+    point = choose(scores, y, MinSensitivity(0.95))
 
     assert (point.threshold, point.sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
     assert "every row is flagged" in point.notes[0]
@@ -142,7 +150,7 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
     scipy_stats = pytest.importorskip("scipy.stats")
     scores, y = labelled(800, 0.1)
-    threshold = choose(scores, y, Rule("min_sensitivity", 0.9, confidence=0.95)).threshold
+    threshold = choose(scores, y, MinSensitivity(0.9, confidence=0.95)).threshold
 
     def lower_bound(threshold):
         found = int((scores[y] >= threshold).sum())
@@ -154,7 +162,7 @@ def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enoug
 
 def test_a_confidence_out_of_reach_flags_everything_and_says_so():
     scores, y = labelled(200, 0.1)
-    point = choose(scores, y, Rule("min_sensitivity", 0.9, confidence=0.95))
+    point = choose(scores, y, MinSensitivity(0.9, confidence=0.95))
 
     assert point.threshold == FLAG_EVERYTHING
     assert "with confidence 0.95 cannot be promised from 20 positives" in point.notes[0]
@@ -162,7 +170,7 @@ def test_a_confidence_out_of_reach_flags_everything_and_says_so():
 
 def test_few_positives_are_said_aloud():
     scores, y = labelled(240, 0.1)
-    point = choose(scores, y, Rule(value=0.9))
+    point = choose(scores, y, MinSensitivity(0.9))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
 
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
@@ -172,11 +180,11 @@ def test_few_positives_are_said_aloud():
 @pytest.mark.parametrize(("alike", "said"), [(0, False), (2, False), (60, True)])
 def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said):
     scores, y = labelled(600)
-    threshold = choose(scores, y, Rule(value=0.8)).threshold
+    threshold = choose(scores, y, MinSensitivity(0.8)).threshold
     beside = np.flatnonzero(~y & (scores < threshold))[:alike]
     scores[beside] = threshold - 1e-6
 
-    notes = choose(scores, y, Rule(value=0.8)).notes
+    notes = choose(scores, y, MinSensitivity(0.8)).notes
     assert any("of the negatives have one of few scores" in note for note in notes) == said
 
 
@@ -202,12 +210,12 @@ def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_ro
 )  # fmt: skip
 def test_a_rule_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError):
-        Rule(**wrong)
+        rule_named(**wrong)
 
 
 def test_a_flag_rate_may_be_reached_exactly():
     y = np.arange(100) < 10
-    point = choose(np.arange(100.0), y, Rule("max_flag_rate", 0.1))
+    point = choose(np.arange(100.0), y, MaxFlagRate(0.1))
 
     assert point.threshold == 90.0
     assert point.flag_rate.value == pytest.approx(0.1)
@@ -215,7 +223,7 @@ def test_a_flag_rate_may_be_reached_exactly():
 
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
     scores, y = labelled()
-    point = choose(scores, y, Rule("threshold", 1.0, prevalence=0.1), seed=3)
+    point = choose(scores, y, Threshold(1.0, prevalence=0.1), seed=3)
     choice = Choice.of(scores, y, None, 3, None, None)
     drawn = choice.evidence(1.0, point.rule).drawn(0.1, 3)
 

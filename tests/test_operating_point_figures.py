@@ -7,17 +7,17 @@ import pytest
 from labelled_scores import grouped, labelled
 from sklearn.metrics import accuracy_score, f1_score
 
-from screening.documents.figures import Observed, OperatingPoint
+from screening.documents.figures import GMean, MinSensitivity, Observed, OperatingPoint, Threshold
 from screening.errors import UsageError
 from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import Rule, choose, curve, performance, points, summary
+from screening.statistics.operating_point import choose, curve, performance, points, summary
 from screening.statistics.performance import rates
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     scores, y = labelled()
-    estimated = choose(scores, y, Rule("threshold", 1.0))
-    stated = choose(scores, y, Rule("threshold", 1.0, prevalence=float(y.mean())))
+    estimated = choose(scores, y, Threshold(1.0))
+    stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
 
     for name in ("ppv", "npv", "nne"):
         assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
@@ -29,10 +29,10 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
 def test_folds_that_disagree_widen_specificity_alone():
     scores, y = labelled(600)
     fold = np.arange(600) % 5
-    alike = choose(scores, y, Rule("threshold", 1.0), fold=fold)
+    alike = choose(scores, y, Threshold(1.0), fold=fold)
     sorted_folds = fold.copy()
     sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
-    apart = choose(scores, y, Rule("threshold", 1.0), fold=sorted_folds)
+    apart = choose(scores, y, Threshold(1.0), fold=sorted_folds)
 
     assert apart.specificity.low < alike.specificity.low - 0.1
     assert (apart.sensitivity.low, apart.sensitivity.value) == (
@@ -43,7 +43,7 @@ def test_folds_that_disagree_widen_specificity_alone():
 
 def test_predictive_values_and_workload_hold_at_the_given_prevalence():
     scores, y = labelled()
-    point = choose(scores, y, Rule("threshold", 1.0, prevalence=0.01))
+    point = choose(scores, y, Threshold(1.0, prevalence=0.01))
     found, false = point.sensitivity.value * 0.01, (1 - point.specificity.value) * 0.99
 
     assert point.flag_rate.value == pytest.approx(found + false)
@@ -71,8 +71,8 @@ def test_observed_predictive_values_have_the_intervals_of_observed_shares():
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     scores, y = labelled(200, 0.2)
-    once = choose(scores, y, Rule(value=0.9))
-    thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), Rule(value=0.9), np.repeat(np.arange(200), 3))
+    once = choose(scores, y, MinSensitivity(0.9))
+    thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), MinSensitivity(0.9), np.repeat(np.arange(200), 3))
 
     assert thrice.threshold == once.threshold
     assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
@@ -81,9 +81,9 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
 
 def test_groups_of_one_row_are_independent_rows():
     scores, y = labelled()
-    alone = choose(scores, y, Rule("g_mean"), np.arange(len(y)))
+    alone = choose(scores, y, GMean(), np.arange(len(y)))
 
-    assert alone.replace(n_groups=None) == choose(scores, y, Rule("g_mean"))
+    assert alone.replace(n_groups=None) == choose(scores, y, GMean())
     assert alone.n_groups == len(y)
 
 
@@ -146,7 +146,7 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_g
     # The positives of a group score alike, so that the promise hangs on the number of groups.
     group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
-    point = choose(scores, y, Rule("min_sensitivity", 0.9), group)
+    point = choose(scores, y, MinSensitivity(0.9), group)
 
     assert any("too few groups to promise" in note for note in point.notes) == taken_back
     assert (point.sensitivity.value < 0.9) == taken_back
@@ -187,4 +187,4 @@ def test_the_ranking_of_the_best_of_many_settings_is_less_sure():
 @pytest.mark.parametrize("y", [np.ones(9, bool), np.zeros(9, bool)])
 def test_a_threshold_needs_rows_of_both_classes(y):
     with pytest.raises(UsageError, match="some of both"):
-        choose(np.arange(9.0), y, Rule("g_mean"))
+        choose(np.arange(9.0), y, GMean())

@@ -9,7 +9,8 @@ from faults.amounts import LONG
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
-from screening.statistics.operating_point import Rule, choose
+from screening.documents.figures import MinSensitivity
+from screening.statistics.operating_point import choose
 
 # Half of them in the quick suite; all with `make faults`.
 COHORTS = 200 if LONG else 100
@@ -47,7 +48,7 @@ def promised_and_true(name: str, seed: int):
     for k, (train, test) in enumerate(deal.split(x, y)):
         machines.append(scorer(name, x[train], y[train]))
         scores[test], fold[test] = machines[k](x[test]), k
-    point = choose(scores, y, Rule("min_sensitivity", 0.9), fold=fold)
+    point = choose(scores, y, MinSensitivity(0.9), fold=fold)
     flagged = np.mean([machine(fresh) for machine in machines], axis=0) >= point.threshold
     ends = [point.sensitivity.low, point.sensitivity.high, point.specificity.low, point.specificity.high]
     return [*ends, flagged[:800].mean(), 1 - flagged[800:].mean()]

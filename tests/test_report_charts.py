@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents.figures import Rule
+from screening.documents.figures import Rule, rule_named
 from screening.page import format as shown
 from screening.page.charts import Axes
 
@@ -32,7 +32,7 @@ def test_text_is_visible_and_can_be_written_as_utf8(value):
 
 
 def rule(name: str, value: float | None, confidence: float | None = None) -> Rule:
-    return Rule(name=name, value=value, confidence=confidence, prevalence=None)
+    return rule_named(name, value=value, confidence=confidence)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
+from screening.documents.figures import MaxFlagRate
 from screening.page import render_run
 from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
-from screening.statistics.operating_point import Rule
 
 COHORTS = Path(str(files("screening.sample_cohorts")))
 
@@ -21,8 +21,8 @@ def model():
         str(COHORTS / "nosocomial_past.csv"), COHORTS / "nosocomial.toml", label="infected", need_label=True
     )
     # Of the rows it learned from it flags fewer, and still more than half: more than get a line each.
-    rule = Rule("max_flag_rate", 0.8)
-    return train(past, "one_class_conformal", search=1, folds=3, rule=rule, forward=False)
+    rule = MaxFlagRate(0.8)
+    return train(past, "one_class_conformal", search=1, folds=3, rule=rule, forward=False, beside=())
 
 
 @pytest.fixture(scope="module")

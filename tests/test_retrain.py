@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import sampled, screen
 from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,7 +64,7 @@ def ward(tmp_path_factory):
         screen("score", folder / "m", place, "--out", out, "--date", night, *where)
         run = json.loads((out / "run.json").read_text())
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
-        names = [*(case["id"] for case in run["cases"]), *run["sample"]]
+        names = [*(case["id"] for case in run["cases"]), *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         (folder / "v.json").write_text(json.dumps(said(out, words)))
         screen("review", out, folder / "v.json", "--ledger", folder / "l.db")
@@ -245,7 +245,7 @@ def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
 def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, tables):
     folder, night = tables
     past = read(champion, folder, patients())
-    fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1)
+    fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=())
     words = [word(folder, night["patient"][at], "ruled out", "2026-03-01") for at in (0, 1)]
     model = retrained(fixed, cohort_of(fixed, past, folder, *words))
     candidates = model.document["validation"]["search"]["candidates"]

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
-from commands import screen
+from commands import sampled, screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
+from screening.documents.figures import GMean, MaxFlagRate
 from screening.ledger.database import STATES, open_ledger
 from screening.page import render_run
-from screening.statistics.operating_point import Rule
 from screening.storage.loading import load_model
 from screening.storage.serialization import read_document
 from screening.training.revising import rechoose
@@ -64,7 +64,7 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
         {"id": ids[0], "verdict": "confirmed", "note": "line sepsis"},
         {"id": ids[1], "verdict": "unsure"},
     ]
-    given += [{"id": name, "verdict": "ruled out"} for name in first["sample"]]
+    given += [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
     told = answer("review", ward / "run1", as_file(saved(first, given), ward / "v.json"))
     second = score(model, ward, 2)
 
@@ -106,8 +106,8 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     name = run["cases"][0]["id"]
     given = [
         {"id": name, "verdict": "not"}, {"id": "SECRET77", "verdict": "ruled out"},
-        {"id": name, "verdict": "unsure"}, {"id": run["sample"][0], "verdict": "unsure", "note": 3000 * "x"},
-        {"id": run["sample"][1], "verdict": "ruled out", "SECRET78": 1}, "SECRET79",
+        {"id": name, "verdict": "unsure"}, {"id": sampled(run)[0], "verdict": "unsure", "note": 3000 * "x"},
+        {"id": sampled(run)[1], "verdict": "ruled out", "SECRET78": 1}, "SECRET79",
     ]  # fmt: skip
     path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
     told = screen("review", ward / "run1", path, code=3)
@@ -153,7 +153,7 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
 
     assert run["counts"]["cases"] == run["counts"]["pending"] == len(flagged) < run["counts"]["flagged"]
-    assert set(run["sample"]).isdisjoint(flagged)
+    assert set(sampled(run)).isdisjoint(flagged)
     assert len(flagged) + run["unflagged"]["cases"] == 4
     given = [{"id": flagged[0], "verdict": "confirmed"}]
     assert answer("review", "r2", as_file(saved(run, given), tmp_path / "v.json"))["new"] == 1
@@ -171,8 +171,8 @@ def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_n
     document = drawn[0].document
 
     assert [one.document["sample"] for one in drawn] == [document["sample"]] * 3
-    assert set(document["sample"]) != set(other["sample"])
-    assert set(document["sample"]).isdisjoint(case["id"] for case in document["cases"])
+    assert set(sampled(document)) != set(sampled(other))
+    assert set(sampled(document)).isdisjoint(case["id"] for case in document["cases"])
     assert len(document["sample"]) == 5
 
 
@@ -343,10 +343,10 @@ def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
 def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):
     past = written(voxels(10, 60), tmp_path / "past.parquet")
     cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
-    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=Rule("g_mean"), jobs=1)
+    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=GMean(), jobs=1, beside=())
 
-    same = rechoose(model, Rule("g_mean"), "as it was")
-    other = rechoose(model, Rule("max_flag_rate", 0.05), "fewer", watched="lesion")
+    same = rechoose(model, GMean(), "as it was")
+    other = rechoose(model, MaxFlagRate(0.05), "fewer", watched="lesion")
 
     assert same.thresholds.tolist() == model.thresholds.tolist()
     assert same.calibration == pytest.approx(model.calibration)

@@ -168,7 +168,7 @@ def test_nights_that_cannot_be_put_together_say_nothing():
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     past = written(patients(300), tmp_path_factory.mktemp("past") / "past.csv")
-    return train(read_cohort(past, label="ill", id="patient"), "logistic", search=1, forward=False)
+    return train(read_cohort(past, label="ill", id="patient"), "logistic", search=1, forward=False, beside=())
 
 
 def test_a_steady_night_is_quiet_a_changed_one_says_so_and_batches_do_not_matter(model, tmp_path):
@@ -236,7 +236,7 @@ def visits(n_patients, each, seed):
 @pytest.mark.parametrize("each", [1, 8])
 def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_path):
     past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
-    model = train(past, "logistic", search=1, forward=False)
+    model = train(past, "logistic", search=1, forward=False, beside=())
 
     found = [
         score(model, visits(100, each, seed), tmp_path / f"{seed}").document["drift"] for seed in range(1, 9)

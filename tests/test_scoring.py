@@ -8,9 +8,9 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
+from screening.documents.figures import Threshold
 from screening.errors import CohortError, UsageError
 from screening.scoring.cases import changes
-from screening.statistics.operating_point import Rule
 from screening.storage.model import CHANCES
 
 
@@ -113,7 +113,7 @@ def test_a_label_that_is_the_same_number_in_another_notation_is_the_same(tmp_pat
         table.assign(ill=(table["ill"] == "yes").astype(int)) for table in (patients(), patients(90, seed=4))
     )
     past = read_cohort(written(numbered, tmp_path / "past.csv"), label="ill", id="patient")
-    model = train(past, "svm_weighted", search=1)
+    model = train(past, "svm_weighted", search=1, beside=())
     half = night.assign(ill=night["ill"].astype(float).where(np.arange(90) < 40))
 
     run = score(model, half, tmp_path / "run", label="ill")
@@ -133,7 +133,7 @@ def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
 
 
 def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
-    strict = train(cohort, "svm_weighted", search=1, rule=Rule("threshold", 50.0))
+    strict = train(cohort, "svm_weighted", search=1, rule=Threshold(50.0), beside=())
 
     run = score(strict, night, tmp_path / "run")
 

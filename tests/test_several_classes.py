@@ -18,7 +18,7 @@ from screening.scoring.score import score
 from screening.storage.loading import load_model
 from screening.storage.model import save_model
 
-QUICK = {"search": 1, "repeats": 1, "folds": 3}
+QUICK = {"search": 1, "repeats": 1, "folds": 3, "beside": ()}
 
 
 def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:

@@ -3,12 +3,9 @@
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
-from report_fixture import nosocomial_model, nosocomial_run
 
-from screening import compare, read_cohort
 from screening.errors import UsageError
-from screening.page import comparison, page
-from screening.page.drawing import check_templates, names_given
+from screening.page.site_templates import PAGES, check_templates
 from screening.storage.model import Model
 from screening.training import train as training
 
@@ -45,7 +42,7 @@ def model(place):
 def broken(tmp_path):
     """Templates of which one asks for what no page is given."""
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "banner.html.j2").write_text("{{ hospital }}")
+    (tmp_path / "broken" / "page.html.j2").write_text("{{ hospital }}")
     return tmp_path / "broken"
 
 
@@ -90,16 +87,17 @@ def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_
         screen("compare", *past, "--recipes", "svm", *out, code=2).stderr,
     ]
 
-    assert all("banner.html.j2: 'hospital' is undefined" in words for words in said)
+    assert all("page.html.j2 line 1: 'hospital' is undefined" in words for words in said)
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]
 
 
-def test_a_template_that_fails_only_on_the_page_leaves_nothing_half_written(place, model, tmp_path):
+def test_a_field_that_no_night_has_is_refused_before_the_night_is_scored(place, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(Model, "opened", None)
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "tonight.html.j2").write_text("{{ run.hospital }}")
+    (tmp_path / "own" / "tonight.html.j2").write_text("<p>\n{{ run.hospital }}")
     words = ("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", tmp_path / "own")
 
-    assert "hospital" in screen(*words, code=2).stderr
+    assert "tonight.html.j2 line 2: " in screen(*words, code=2).stderr
     assert [path.name for path in tmp_path.iterdir()] == ["own"]
 
 
@@ -133,26 +131,10 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     check_templates(tmp_path, "model")
 
 
-@pytest.fixture(scope="module")
-def compared(place):
-    """A comparison's document."""
-    past = read_cohort(place / "past.csv", label="ill", id="patient", need_label=True)
-    return compare({"past": past}, ["logistic"], folds=2, search=1, jobs=1).document
+@pytest.mark.parametrize("kind", PAGES)
+def test_the_shipped_templates_draw_every_sample_and_each_page_is_the_sites(tmp_path, kind):
+    check_templates(tmp_path, kind)
+    (tmp_path / "page.html.j2").write_text("{{ nowhere }}")
 
-
-@pytest.mark.parametrize(
-    ("module", "render", "kind"),
-    [
-        (page, "render_run", "run"),
-        (page, "render_model", "model"),
-        (comparison, "render_comparison", "comparison"),
-    ],
-)
-def test_whatever_a_page_is_given_may_be_asked_for(module, render, kind, compared, monkeypatch):
-    documents = {"run": nosocomial_run(), "model": nosocomial_model(), "comparison": compared}
-    given: dict[str, object] = {}
-    monkeypatch.setattr(module, "draw", lambda template, blocks, **_: given.update(blocks))
-    getattr(module, render)(documents[kind])
-
-    assert given
-    assert set(given) <= names_given(kind)
+    with pytest.raises(UsageError, match=r"page\.html\.j2 line 1: 'nowhere' is undefined"):
+        check_templates(tmp_path, kind)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
+from screening.documents.figures import MinSensitivity, Threshold
 from screening.documents.model import TaskFacts
 from screening.gates.column_profile import profile
 from screening.scoring.reference_distribution import BINS, Standing, among_past, rarity_range
 from screening.sources.columns import Columns
-from screening.statistics.operating_point import Rule, choose
+from screening.statistics.operating_point import choose
 from screening.statistics.p_values import p_values
 
 TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
@@ -66,9 +67,7 @@ def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
     assert found.all_found.value == pytest.approx(1 - 1 / 21)
 
 
-@pytest.mark.parametrize(
-    "rule", [Rule("min_sensitivity", 0.9), Rule("threshold", 11.0), Rule("min_sensitivity", 0.999)]
-)
+@pytest.mark.parametrize("rule", [MinSensitivity(0.9), Threshold(11.0), MinSensitivity(0.999)])
 def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interval(rule):
     scores, ill = np.arange(100.0), np.arange(100) % 5 == 0
     point = choose(scores, ill, rule)

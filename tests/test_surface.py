@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import runpy
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -14,8 +15,8 @@ from flow_cohorts import patients, voxels, written
 from numpydoc.validate import validate
 
 import screening
-from screening import Rule, compare, read_cohort, save_model, score, train
-from screening.errors import ModelError
+from screening import MinSensitivity, compare, read_cohort, save_model, score, train
+from screening.errors import ModelError, UsageError
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def model():
     cohort = read_cohort(patients(), label="ill", positive="yes", id="patient")
-    return train(cohort, "logistic", rule=Rule("min_sensitivity", 0.8), search=1)
+    return train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
 
 
 def test_a_table_in_memory_is_scored_as_the_file_is(model, tmp_path):
@@ -37,6 +38,16 @@ def test_a_table_in_memory_is_scored_as_the_file_is(model, tmp_path):
     scores = pd.read_parquet(tmp_path / "run" / "scores.parquet")
     pd.testing.assert_frame_equal(in_memory, scores[list(in_memory)])
     pd.testing.assert_frame_equal(in_memory, model.score_frame(pa.Table.from_pandas(tonight)))
+
+
+def test_a_frame_is_trained_on_as_the_cohort_that_is_read_of_it(model):
+    roles = {"label": "ill", "positive": "yes", "id": "patient"}
+
+    again = train(patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **roles)
+
+    assert again.digest == model.digest
+    with pytest.raises(UsageError, match="give label to read_cohort"):
+        train(read_cohort(patients(), **roles), label="ill")
 
 
 def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
@@ -94,13 +105,15 @@ def test_the_example_of_a_public_name_runs(name):
     assert outcome.failed == 0
 
 
-def test_the_examples_of_the_page_on_python_run():
-    page = Path(__file__).parents[1] / "docs" / "python.md"
+def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    script = runpy.run_path(str(ROOT / "docs" / "plots.py"))
 
-    outcome = doctest.testfile(str(page), module_relative=False)
+    drawn = script["pictures"]()
 
-    assert outcome.attempted >= 10
-    assert outcome.failed == 0
+    pyplot.close("all")
+    assert drawn.keys() == {path.name for path in script["FOLDER"].iterdir()}
+    assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 
 
 UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few to calibrate")]
@@ -110,7 +123,11 @@ UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few
 def test_chances_that_were_not_earned_are_refused_with_the_reason(recipe, reason):
     table = patients(110)
     model = train(
-        read_cohort(table, label="ill", id="patient", need_label=True), recipe, search=1, forward=False
+        read_cohort(table, label="ill", id="patient", need_label=True),
+        recipe,
+        search=1,
+        forward=False,
+        beside=(),
     )
 
     with pytest.raises(ModelError, match=reason):
@@ -120,7 +137,7 @@ def test_chances_that_were_not_earned_are_refused_with_the_reason(recipe, reason
 def test_chances_are_those_of_the_scored_table():
     samples = files("screening.sample_cohorts")
     past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
-    model = train(past, "logistic", search=1, forward=False)
+    model = train(past, "logistic", search=1, forward=False, beside=())
 
     chances = model.predict_proba(samples / "nosocomial_night.csv")
 
@@ -131,7 +148,7 @@ def test_chances_are_those_of_the_scored_table():
 
 def test_chances_of_several_watched_classes_are_refused():
     tissue = read_cohort(voxels(), label="tissue", group="patient", positive=["zone", "lesion"])
-    model = train(tissue, "one_vs_rest", search=1, folds=4, forward=False)
+    model = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
 
     with pytest.raises(ModelError, match="several classes are watched"):
         model.predict_proba(voxels(2, seed=5))

@@ -6,8 +6,8 @@ from flow_cohorts import patients, written
 
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
+from screening.documents.figures import MaxFlagRate
 from screening.errors import CohortError, UsageError
-from screening.statistics.operating_point import Rule
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model, trai
 
 
 def test_another_rule_moves_the_threshold_and_nothing_else(cohort, model, trained):
-    other = trained(cohort, "svm", search=4, rule=Rule("max_flag_rate", 0.1))
+    other = trained(cohort, "svm", search=4, rule=MaxFlagRate(0.1))
 
     assert other.thresholds[0] > model.thresholds[0]
     assert np.array_equal(other.validation["score"], model.validation["score"])
@@ -98,14 +98,14 @@ def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to
 
 def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):
     with pytest.raises(UsageError, match="--positive"):
-        train(tissue, "svm")
+        train(tissue, "svm", beside=())
 
 
 def test_a_cohort_without_labels_is_refused(tmp_path):
     path = written(patients().drop(columns="ill"), tmp_path / "night.csv")
 
     with pytest.raises(UsageError, match="--label"):
-        train(read_cohort(path, id="patient"), "svm")
+        train(read_cohort(path, id="patient"), "svm", beside=())
 
 
 def test_a_row_without_a_label_is_not_taken_for_one_without_the_condition(tmp_path):
@@ -114,7 +114,7 @@ def test_a_row_without_a_label_is_not_taken_for_one_without_the_condition(tmp_pa
     past = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id="patient")
 
     with pytest.raises(CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"):
-        train(past, "logistic", search=1)
+        train(past, "logistic", search=1, beside=())
 
 
 def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path):
@@ -123,7 +123,9 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
     features = whole["features"] | {"lactate": {"type": "number"}}
     contract = Contract.from_dict(whole | {"features": features, "feature_order": [*features]})
 
-    saved = save_model(train(read_cohort(table, contract), "logistic", search=1), tmp_path / "model")
+    saved = save_model(
+        train(read_cohort(table, contract), "logistic", search=1, beside=()), tmp_path / "model"
+    )
 
     (lactate,) = [each for each in load_model(saved).facts.training.features if each.name == "lactate"]
     assert lactate.reference is lactate.seen is None

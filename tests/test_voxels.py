@@ -196,7 +196,7 @@ def test_slices_are_axial_with_the_right_on_the_left_however_the_images_are_stor
         }
     affine = inv_ornt_aff(turn, body.shape) if codes != "RAS" else np.eye(4)
     folder = folder_of(patients, tmp_path / "images", np.diag([2.0, 2, 3, 1]) @ affine)
-    model = train(read_cohort(folder, label="lesion"), "logistic", search=1, jobs=1, folds=2)
+    model = train(read_cohort(folder, label="lesion"), "logistic", search=1, jobs=1, folds=2, beside=())
 
     run = score(model, folder, tmp_path / "run")
 

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening import Rule, build, load_recipe, read_cohort, train
+from screening import MaxFlagRate, build, load_recipe, read_cohort, train
 from screening.machines.ensembles import FoldEnsemble
 from screening.storage.model import Model, save_model
 
@@ -77,7 +77,7 @@ def models(folder: Path, recipe: str, voxels: int) -> tuple[Path, Path, str]:
     more = 'id = "id"\n' if not voxels else 'group = "patient"\ncoordinates = ["x", "y", "z"]\n'
     (folder / "c.toml").write_text(CONTRACT.format(more=more))
     cohort = read_cohort(past.drop(columns="id") if voxels else past, folder / "c.toml", need_label=True)
-    rule = Rule("max_flag_rate", 0.02)
+    rule = MaxFlagRate(0.02)
     today = train(cohort, load_recipe(recipe), rule=rule, search=4, beside=())
     encoded = today.encoder.transform(cohort)
     alone = build(recipe, **today.document["recipe"]["parameters"]).fit(encoded, cohort.label == "yes")

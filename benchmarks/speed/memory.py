@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from folds import CONTRACT, TRAINED, night, table_of, written
 
-from screening import Rule, load_recipe, read_cohort, train
+from screening import MaxFlagRate, load_recipe, read_cohort, train
 from screening.storage.model import save_model
 
 
@@ -25,7 +25,7 @@ def model(folder: Path, share: float) -> Path:
     past: pd.DataFrame = table_of(0, TRAINED, 0, True).to_pandas()
     (folder / "c.toml").write_text(CONTRACT.format(more='id = "id"\n'))
     cohort = read_cohort(past, folder / "c.toml", need_label=True)
-    rule = Rule("max_flag_rate", share)
+    rule = MaxFlagRate(share)
     save_model(
         train(cohort, load_recipe("svm_weighted"), rule=rule, search=4, beside=()), folder / f"m{share}"
     )

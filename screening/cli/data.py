@@ -81,12 +81,17 @@ def check(
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="model, run, comparison, validation, history or overview.")],
+    name: Annotated[
+        str, typer.Argument(help="model, run, comparison, validation, history or overview; or a command.")
+    ],
+    printed: Annotated[
+        bool, typer.Option("--printed", help="Of the command NAME: what it prints with --json.")
+    ] = False,
 ) -> None:
-    """Print the JSON Schema of model.json, run.json and their like, or what `history` or `run` print."""
+    """Print the JSON Schema of a document such as model.json or run.json, or of what a command prints."""
     from screening.documents.schemas import schema_of
 
-    typer.echo(json.dumps(schema_of(name), indent=1, sort_keys=True))
+    typer.echo(json.dumps(schema_of(name, printed), indent=1, sort_keys=True))
 
 
 class Job(NamedTuple):

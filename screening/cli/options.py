@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from screening.cli import completion, logs
-from screening.documents.figures import RuleName
+from screening.documents.figures import RULE_TYPES, Rule, rule_named
 from screening.errors import UsageError
 from screening.spelling import did_you_mean, series_name
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.sources.database import Database
-    from screening.statistics.operating_point import Rule
 
 # The groups of a command's help on a terminal.
 in_data = partial(typer.Option, rich_help_panel="Data")
@@ -183,8 +182,6 @@ SeriesAsked = Annotated[
     ),
 ]
 
-RULE_OPTIONS: tuple[RuleName, ...] = get_args(RuleName)
-
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -193,25 +190,18 @@ def rule_from(given: Mapping[str, float | bool | None], *, required: bool = Fals
 
     More than one is a `UsageError`; so is none where one is `required`, and sensitivity 0.9 elsewhere.
     """
-    from screening.statistics.operating_point import Rule
-
-    asked = {name: given[name] for name in RULE_OPTIONS}
+    asked = {name: given[name] for name in RULE_TYPES}
     values = {name: value for name, value in asked.items() if value is not None and value is not False}
     if len(values) > 1:
         options = ", ".join(map(option_of, values))
         raise UsageError(f"{options} exclude each other; give one rule")
     if required and not values:
-        names = ", ".join(map(option_of, RULE_OPTIONS))
+        names = ", ".join(map(option_of, RULE_TYPES))
         raise UsageError(f"give the rule to choose by: one of {names}")
-    usual: tuple[RuleName, float] = ("min_sensitivity", 0.9)
-    name, value = next(iter(values.items()), usual)
+    name, value = next(iter(values.items()), ("min_sensitivity", 0.9))
+    conditions = {key: given[key] for key in ("confidence", "prevalence")}
     try:
-        return Rule(
-            name=name,
-            value=None if value is True else value,
-            confidence=given["confidence"],
-            prevalence=given["prevalence"],
-        )
+        return rule_named(name, value=None if value is True else value, **conditions)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

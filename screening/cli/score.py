@@ -36,7 +36,6 @@ from screening.cli.options import (
     id_from,
     in_data,
     in_output,
-    option_of,
     series_from,
     source_of,
 )
@@ -351,33 +350,27 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
-    from importlib import import_module
-    from inspect import Parameter, signature
-
-    from screening.scoring.flagged import read_flagged
+    from screening.scoring.flagged import prepared
     from screening.sources.database import described, read_url
 
-    write = import_module(f"{exports.__name__}.{to.replace('-', '_')}").write
-    takes = signature(write).parameters
     options = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
         "reference": reference,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
-    needed = {name for name in options if name in takes and takes[name].default is Parameter.empty}
-    for names, does in ((needed - given.keys(), "needs"), (given.keys() - takes, "takes no")):
-        if names:
-            raise UsageError(f"--to {to} {does} {', '.join(map(option_of, sorted(names)))}")
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists already; give another --out, or --force to replace it")
-    flagged = read_flagged(run)
+    flagged, write = prepared(run, to, force, given)
     shown = {"ledger": flagged.run.ledger and flagged.run.ledger.to_dict()}
     if out is not None:
         _hand_out(ledger, shown, "export", out, content=b"")
     elif url is not None:
-        place = f"{described(read_url(url))}/{table}"
-        _hand_out(ledger, shown, "table", Path(place), content=str(flagged.run.sha256).encode())
-    place = write(flagged, **given, **({"force": force} if "force" in takes else {}))
+        _hand_out(
+            ledger,
+            shown,
+            "table",
+            Path(f"{described(read_url(url))}/{table}"),
+            content=str(flagged.run.sha256).encode(),
+        )
+    place = write()
     if ledger and out:
         _hand_out(ledger, shown, "export", out)
     told = {

@@ -102,7 +102,7 @@ def train(
 
     from screening.cohort.reading import read_cohort
     from screening.page import render_model
-    from screening.page.drawing import check_templates
+    from screening.page.site_templates import check_templates
     from screening.parallel import opened
     from screening.recipes.loading import load_recipe
     from screening.storage.finished import waiting_beside
@@ -237,7 +237,7 @@ def compare(
     from screening.cohort.reading import read_cohort
     from screening.comparison import compare as comparison
     from screening.comparison.compare import write_comparison
-    from screening.page.drawing import check_templates
+    from screening.page.site_templates import check_templates
     from screening.storage.finished import waiting_beside
     from screening.storage.publishing import publish
 
@@ -306,7 +306,7 @@ def validate(
     Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
-    from screening.page.drawing import check_templates
+    from screening.page.site_templates import check_templates
     from screening.storage.loading import load_model
     from screening.storage.publishing import publish
     from screening.validation import external
@@ -473,7 +473,7 @@ def retrain(
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import judged, record_retraining
     from screening.page import render_model
-    from screening.page.drawing import check_templates
+    from screening.page.site_templates import check_templates
     from screening.storage.loading import load_model
     from screening.storage.model import write_model
     from screening.storage.publishing import publish

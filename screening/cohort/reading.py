@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from screening.cohort.cohort import Cohort, joined
 from screening.cohort.inference import inferred, proposed
@@ -12,6 +13,18 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.gates.drift import Gates
 from screening.sources.opening import Readable
+
+
+class Reading(TypedDict, total=False):
+    """How a table is read, as `read_cohort` takes it."""
+
+    contract: Contract | str | Path | None
+    label: str | None
+    positive: str | Sequence[str] | None
+    id: str | None
+    group: str | None
+    drop: str | Sequence[str]
+    neighbourhood: int | None
 
 
 def read_cohort(

@@ -14,8 +14,8 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, labels_of
 from screening.documents.base import FORMAT_VERSION, Estimate
 from screening.documents.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
+from screening.documents.figures import DEFAULT_RULE, MinSensitivity, Rule
 from screening.documents.notebook import Brief, InBrief, comparison_brief
-from screening.documents.validation import SearchFacts
 from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.page.comparison import render_comparison
@@ -24,24 +24,15 @@ from screening.recipes.loading import FITS, list_recipes, load_recipe, several_a
 from screening.recipes.recipe import Recipe
 from screening.sources.database import Database
 from screening.statistics.intervals import percentiles
-from screening.statistics.operating_point import Rule
 from screening.statistics.paired import resampled_difference
 from screening.statistics.ranks import rank_entry
 from screening.statistics.tally import fewest_units
-from screening.statistics.threshold_search import DEFAULT_RULE
 from screening.storage.serialization import versions, written
 from screening.training.planning import LARGEST_WHOLE, laid
 from screening.validation.folds import Study
 from screening.validation.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
 from screening.validation.task import ask, watchable
-from screening.validation.validation import (
-    Outcome,
-    Validation,
-    differences,
-    mean_curve,
-    measured,
-    resampled,
-)
+from screening.validation.validation import Outcome, Validation, differences, mean_curve, measured, resampled
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,16 +77,16 @@ class Comparison(InBrief):
 
     def table(self) -> dict[str, list[str]]:
         """A line a cohort and method: what a person reads first."""
-        lines = {}
-        for cohort in self.facts.cohorts:
-            lines[cohort.name] = [
+        return {
+            cohort.name: [
                 f"{method.recipe:22}"
                 + "  ".join(
                     f"{words} {_percent(method.figures[name].value)}" for name, words in _SHOWN.items()
                 )
                 for method in cohort.methods
             ]
-        return lines
+            for cohort in self.facts.cohorts
+        }
 
 
 _SHOWN = {
@@ -123,18 +114,6 @@ ASKED = 0.9
 
 FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
 """The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One recipe on one cohort, at thresholds by the rule; its machines are not kept."""
-
-    recipe: Recipe
-    study: Study  # the rows and folds of the cohort, and the question as this recipe answers it
-    search: SearchFacts
-    sv_share: float | None
-    seconds: tuple[float, float]  # of fitting a machine, and of scoring a thousand rows by it
-    outcome: Outcome
 
 
 def compare(
@@ -241,9 +220,9 @@ def compare(
             workers.check(secret=True)
         resources = Resources(jobs, None, progress or silent, workers, kept)
         steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
-        judged = {name: list(judged_by(recipes, of, steps)) for name, of in studies.items()}
-    at = rule.value if rule.name == "min_sensitivity" and rule.value is not None else ASKED
-    entries = [cohort_entry(name, mine, at, seed) for name, mine in judged.items()]
+        methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
+    at = rule.value if isinstance(rule, MinSensitivity) else ASKED
+    entries = [cohort_entry(name, studies[name][0], mine, at, seed) for name, mine in methods.items()]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
         format_version=FORMAT_VERSION,
@@ -254,7 +233,9 @@ def compare(
         ranks=rank_entry(entries, control, first),
         sha256="",
     )
-    scores = [table for name, mine in judged.items() for table in _scores(name, mine)]
+    scores = (
+        table for name, mine in methods.items() for table in _scores(name, studies[name][0].sample, mine)
+    )
     return Comparison(document, pd.concat(scores, ignore_index=True))
 
 
@@ -268,71 +249,73 @@ def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     return found
 
 
-def judged_by(
+Method = tuple[MethodFacts, Outcome]
+
+
+def methods_of(
     recipes: Sequence[Recipe], studies: Sequence[Study], steps: Iterator[Resources]
-) -> Iterator[Judged]:
+) -> list[Method]:
     """Hold a cohort's rows out by every recipe, as `train` does, and choose thresholds by the rule.
 
-    The predicted class is judged too where every recipe tells all classes apart. RecipeError where no setting
-    of a recipe can be used.
+    Gives what there is to say of each method but for its figures; the first is the control. The predicted
+    class is judged too where every recipe tells all classes apart. RecipeError where no setting of a recipe
+    can be used.
     """
     several, encoded = all(study.task.kind == "multi" for study in studies), None
+    methods: list[Method] = []
     for recipe, study in zip(recipes, studies, strict=True):
         held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
-        encoded = encoded or held_out.encoded
+        encoded, search = encoded or held_out.encoded, held_out.search
         validation = Validation.of(held_out, study)
         if not several:
             validation = replace(validation, predicted=None)
         classes = range(len(study.task.watched))
         points = [validation.operating_point(m, study.rule, study.seed) for m in classes]
-        outcome = Outcome(validation, points)
-        yield Judged(recipe, study, held_out.search, held_out.sv_share, held_out.seconds, outcome)
+        may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
+        facts = MethodFacts(
+            recipe=recipe.name,
+            title=recipe.title,
+            paper=recipe.paper,
+            machine=recipe.machine,
+            control=not methods,
+            sv_share=held_out.sv_share,
+            fit_seconds=held_out.seconds[0],
+            score_seconds=held_out.seconds[1],
+            chosen=search.chosen,
+            n_candidates=search.n_candidates,
+            factor_declined=search.chosen.get("passes") == 0 if may_decline else None,
+        )
+        methods.append((facts, Outcome(validation, points)))
+    return methods
 
 
-def cohort_entry(name: str, judged: Sequence[Judged], asked: float, seed: int) -> CohortFacts:
+def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: float, seed: int) -> CohortFacts:
     """Table, differences and curves of one cohort; the first method is the control."""
-    outcomes, study = [each.outcome for each in judged], judged[0].study
+    outcomes = [outcome for _, outcome in methods]
     draws = resampled(outcomes, asked, seed=seed)
-    estimates = [measured(outcome, asked) for outcome in outcomes]
-    control, watched = outcomes[0], outcomes[0].validation.watched
-    n_units = min(fewest_units(positive, control.validation.groups) for positive in watched.T)
+    estimates = [
+        {figure: float(value[0]) for figure, value in measured(outcome, asked).items()}
+        for outcome in outcomes
+    ]
+    control, watched, groups = outcomes[0], outcomes[0].validation.watched, study.groups
+    n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
-    for at, each in enumerate(judged):
-        search, outcome, gaps = each.search, each.outcome, None
-        if at:
-            gaps = {
-                figure: resampled_difference(
-                    (float(value[0]), float(estimates[0][figure][0])),
-                    (draws[at][figure], draws[0][figure]),
-                    n_units,
-                )
-                for figure, value in estimates[at].items()
-                if figure in estimates[0]
-            } | differences(outcome, control)
-        passes = [setting.get("passes") for setting in search.candidates]
+    for (facts, outcome), own, drawn in zip(methods, estimates, draws, strict=True):
+        gaps = {
+            figure: resampled_difference(
+                (value, estimates[0][figure]), (drawn[figure], draws[0][figure]), n_units
+            )
+            for figure, value in own.items()
+            if figure in estimates[0]
+        }
+        figures = {figure: _with_interval(value, drawn[figure], n_units) for figure, value in own.items()}
         entries.append(
-            MethodFacts(
-                recipe=each.recipe.name,
-                title=each.recipe.title,
-                paper=each.recipe.paper,
-                machine=each.recipe.machine,
-                control=not at,
-                figures={
-                    figure: _with_interval(float(value[0]), draws[at][figure], n_units)
-                    for figure, value in estimates[at].items()
-                }
-                | dict(outcome.figures),
-                differences=gaps,
+            facts.replace(
+                figures=figures | dict(outcome.figures),
+                differences=None if facts.control else gaps | differences(outcome, control),
                 curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
-                sv_share=each.sv_share,
-                fit_seconds=each.seconds[0],
-                score_seconds=each.seconds[1],
-                chosen=search.chosen,
-                n_candidates=search.n_candidates,
-                factor_declined=search.chosen.get("passes") == 0 if 0 in passes else None,
             )
         )
-    groups = control.validation.groups
     return CohortFacts(
         name=name,
         n_rows=len(watched),
@@ -382,16 +365,15 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
     return [first, *named.values()]
 
 
-def _scores(name: str, judged: Sequence[Judged]) -> Iterator[pd.DataFrame]:
-    for each in judged:
-        outcome, study = each.outcome, each.study
-        for m, watched in enumerate(study.task.watched):
+def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
+    for facts, outcome in methods:
+        for m, watched in enumerate(outcome.validation.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
-                "recipe": each.recipe.name,
+                "recipe": facts.recipe,
                 "fold": outcome.validation.fold,
-                "id": study.sample.id,
-                "label": labels_of(study.sample),
+                "id": sample.id,
+                "label": labels_of(sample),
                 "class": watched,
                 "score": outcome.validation.scores[:, m],
                 "flagged": outcome.flagged[:, m],

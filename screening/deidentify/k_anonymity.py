@@ -193,10 +193,11 @@ def _line(
 
 
 def _chance(ends: Sequence[tuple[float, float, float]]) -> Estimate:
-    """A band that holds the rows' intervals, and its middle."""
+    """The middle one of the rows' chances, in steps, and a band that holds their intervals."""
+    middle = CHANCE_STEP * round(statistics.median_low([chance for chance, *_ in ends]) / CHANCE_STEP)
     low = CHANCE_STEP * math.floor(min(low for _, low, _ in ends) / CHANCE_STEP)
     high = CHANCE_STEP * math.ceil(max(high for *_, high in ends) / CHANCE_STEP)
-    return Estimate(round((low + high) / 2, 3), round(low, 2), round(min(high, 1.0), 2))
+    return Estimate(round(middle, 2), round(low, 2), round(min(high, 1.0), 2))
 
 
 def _step(known: FeatureFacts, value: float) -> float:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from screening.documents.base import FORMAT_VERSION, Document, Estimate, Reason, Setting
-from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, Rule
+from screening.documents.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, StoredRule
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
 from screening.documents.validation import Figures, LesionFacts, OperatingPointFacts
@@ -23,9 +23,9 @@ class MethodFacts(Document):
     paper: str
     machine: str
     control: bool
-    figures: Mapping[str, Estimate]
-    differences: Mapping[str, Estimate] | None
-    curve: Sequence[float]
+    figures: Mapping[str, Estimate] = {}
+    differences: Mapping[str, Estimate] | None = None
+    curve: Sequence[float] = ()
     sv_share: float | None
     fit_seconds: float | None
     score_seconds: float | None
@@ -80,7 +80,7 @@ class Ranks(Document):
 class Settings(Document):
     """What the comparison was asked to do."""
 
-    rule: Rule
+    rule: StoredRule
     folds: int
     repeats: int | None
     search: int | None

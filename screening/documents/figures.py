@@ -1,70 +1,239 @@
-"""The rule of a threshold, and figures with their intervals: what a threshold does, how scores rank."""
+"""The rules of a threshold, and figures with their intervals: what a threshold does, how scores rank."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, ClassVar, Literal
 
-from screening.documents.base import PART, Document, Estimate
+from pydantic import BeforeValidator, InstanceOf, PlainSerializer
+
+from screening.documents.base import Document, Estimate
 
 RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How a threshold is chosen.
+    """How a threshold is chosen; what is asked is a type of its own.
 
-    Parameters
-    ----------
-    name : {"min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"}
-        What is asked of the threshold.
-    value : float, optional
-        Least sensitivity or largest flag rate (0 to 1); reviews that one missed case is worth (> 0); the
-        threshold itself; None for "g_mean".
-    confidence : float, optional
-        With "min_sensitivity": probability (0 to 1) that the sensitivity on new rows is at least `value`.
-    prevalence : float, optional
-        Share of positives where the model will be used, for PPV, NPV, workload and cost; the cohort's if
-        None.
-
-    Raises
-    ------
-    ValueError
-        A value is out of its range, or given where the rule has none.
-
-    Examples
-    --------
-    >>> from screening import Rule
-    >>> Rule("min_sensitivity", 0.9, confidence=0.95)
-    Rule(name='min_sensitivity', value=0.9, confidence=0.95, prevalence=None)
+    `prevalence` is the share of positives where the model will be used, for PPV, NPV, workload and cost; the
+    cohort's if None.
     """
 
-    __pydantic_config__: ClassVar = PART
-
-    name: RuleName = "min_sensitivity"
-    value: float | None = None
-    confidence: float | None = None
-    prevalence: float | None = None
+    name: ClassVar[RuleName]
+    value: float | None = field(default=None, init=False, repr=False)
+    confidence: float | None = field(default=None, init=False, repr=False)
+    prevalence: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(RuleName):
-            raise ValueError(f"no rule {self.name!r}; there are {', '.join(get_args(RuleName))}")
-        if (self.value is None) != (self.name == "g_mean"):
-            raise ValueError(f"{self.name} takes {'no value' if self.name == 'g_mean' else 'a value'}")
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
-        if self.name in ("min_sensitivity", "max_flag_rate") and not 0 < (self.value or 0) <= 1:
-            raise ValueError(f"{self.name} must be above 0 and at most 1, got {_meant(self.value)}")
-        if self.name == "miss_cost" and not (self.value or 0) > 0:
-            raise ValueError(f"miss_cost must be above 0, got {self.value}")
-        if self.confidence is not None and self.name != "min_sensitivity":
-            raise ValueError(f"confidence goes with min_sensitivity, not with {self.name}")
         for name in ("confidence", "prevalence"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
+
+
+@dataclass(frozen=True)
+class MinSensitivity(Rule):
+    """Find at least this share of the cases, with as few flags as that takes.
+
+    Parameters
+    ----------
+    value : float
+        Share of new cases that is to be flagged, above 0 to 1.
+    confidence : float, optional
+        Probability, 0 to 1, that the sensitivity on new rows is at least `value`; where absent it is so in
+        expectation.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MinSensitivity
+    >>> MinSensitivity(0.9, confidence=0.95)
+    MinSensitivity(value=0.9, confidence=0.95, prevalence=None)
+    """
+
+    name = "min_sensitivity"
+    value: float = 0.9
+    confidence: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_no_share(self)
+
+
+@dataclass(frozen=True)
+class MaxFlagRate(Rule):
+    """Flag at most this share of the rows, those with the highest scores.
+
+    Parameters
+    ----------
+    value : float
+        Largest share of rows that may be flagged, above 0 to 1.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MaxFlagRate
+    >>> MaxFlagRate(0.1).value
+    0.1
+    """
+
+    name = "max_flag_rate"
+    value: float = field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_no_share(self)
+
+
+@dataclass(frozen=True)
+class MissCost(Rule):
+    """Spend least, where one missed case costs as much as so many reviews.
+
+    Parameters
+    ----------
+    value : float
+        Reviews that one missed case is worth, above 0.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MissCost
+    >>> MissCost(20.0, prevalence=0.05)
+    MissCost(value=20.0, prevalence=0.05)
+    """
+
+    name = "miss_cost"
+    value: float = field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.value > 0:
+            raise ValueError(f"miss_cost must be above 0, got {self.value}")
+
+
+@dataclass(frozen=True)
+class GMean(Rule):
+    """The largest geometric mean of sensitivity and specificity.
+
+    Parameters
+    ----------
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        The prevalence is out of its range.
+
+    Examples
+    --------
+    >>> from screening import GMean
+    >>> GMean()
+    GMean(prevalence=None)
+    """
+
+    name = "g_mean"
+
+
+@dataclass(frozen=True)
+class Threshold(Rule):
+    """A threshold given by hand: rows that score as much or more are flagged.
+
+    Parameters
+    ----------
+    value : float
+        On the scale of the model's scores.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        It is no finite number.
+
+    Examples
+    --------
+    >>> from screening import Threshold
+    >>> Threshold(0.5).value
+    0.5
+    """
+
+    name = "threshold"
+    value: float = field()
+
+
+def _refuse_no_share(rule: Rule) -> None:
+    if not 0 < (rule.value or 0) <= 1:
+        raise ValueError(f"{rule.name} must be above 0 and at most 1, got {_meant(rule.value)}")
+
+
+RULE_TYPES: dict[str, type[Rule]] = {
+    kind.name: kind for kind in (MinSensitivity, MaxFlagRate, MissCost, GMean, Threshold)
+}
+
+
+DEFAULT_RULE = MinSensitivity()
+
+
+def rule_named(name: str, **numbers: float | None) -> Rule:
+    """The rule that options, a site's file and documents name, with its numbers; None is not given.
+
+    ValueError where there is no such rule, or it takes no such number or needs one.
+    """
+    if name not in RULE_TYPES:
+        raise ValueError(f"no rule {name!r}; there are {', '.join(RULE_TYPES)}")
+    kind = RULE_TYPES[name]
+    given = {key: number for key, number in numbers.items() if number is not None}
+    takes = {each.name for each in fields(kind) if each.init}
+    if "confidence" in given.keys() - takes:
+        raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
+    if ("value" in given) != ("value" in takes):
+        raise ValueError(f"{name} takes {'a value' if 'value' in takes else 'no value'}")
+    return kind(**given)
+
+
+class RuleFacts(Document):
+    """A rule in a document: its name and numbers, null where it has none."""
+
+    name: RuleName
+    value: float | None
+    confidence: float | None
+    prevalence: float | None
+
+
+def _of_facts(stored: object) -> object:
+    return rule_named(**RuleFacts.model_validate(stored).to_dict()) if isinstance(stored, Mapping) else stored
+
+
+def _facts(rule: Rule) -> RuleFacts:
+    return RuleFacts(name=rule.name, value=rule.value, confidence=rule.confidence, prevalence=rule.prevalence)
+
+
+StoredRule = Annotated[InstanceOf[Rule], BeforeValidator(_of_facts), PlainSerializer(_facts)]
+"""A rule as a field of a document."""
 
 
 def _meant(share: float | None) -> str:
@@ -102,7 +271,7 @@ class Area(Document):
 class OfRule(Document):
     """What figures are of: the rule of one watched class, and the threshold that it chose."""
 
-    rule: Rule
+    rule: StoredRule
     threshold: float
 
 
@@ -124,7 +293,7 @@ class OperatingPoint(Rates, PredictiveValues, Sizes):
     """
 
     threshold: float
-    rule: Rule
+    rule: StoredRule
     misses: int | None
     notes: Sequence[str]
 

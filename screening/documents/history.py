@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from screening.documents.base import PART, Document, Estimate, Reason
-from screening.documents.figures import Rule
+from screening.documents.figures import StoredRule
 from screening.documents.model import TrainedOn
 from screening.documents.run import ScoreCounts, Unflagged
 
@@ -279,8 +279,8 @@ class ChangedClass(Document):
     """A watched class's threshold before and after."""
 
     label: Annotated[str, Field(alias="class")]
-    rule_after: Rule
-    rule_before: Rule
+    rule_after: StoredRule
+    rule_before: StoredRule
     threshold_after: float
     threshold_before: float
 

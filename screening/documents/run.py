@@ -42,11 +42,26 @@ class Verdict(Document):
     verdict: Word | Literal["disputed"]
 
 
-class Case(Document):
+class Listed(Document):
+    """What a line of the worklist shows of a row or a patient alike.
+
+    `p_value` is the share of past negatives that score as high; `display` is what the contract wants shown
+    beside it; `drawn` is whether it is of the random audit.
+    """
+
+    p_value: Estimate
+    display: Mapping[str, str | None] | None = None
+    discovery: bool | None = None
+    state: State | None = None
+    nights: int | None = None
+    last_verdict: Verdict | None = None
+    drawn: bool | None = None
+
+
+class Case(Listed):
     """One flagged row, or one just below the threshold.
 
-    `p_value` is the share of past negatives that score as high; `display` is what the contract
-    wants shown beside the row; `explained` is the share of its contributions in the changes of all values.
+    `explained` is the share of its contributions in the changes of all values.
     """
 
     rank: int | None = None
@@ -54,19 +69,19 @@ class Case(Document):
     group: str | None
     row: int | None
     score: float
-    p_value: Estimate
     label: Annotated[str, Field(alias="class")]
-    display: Mapping[str, str | None] | None = None
     contributions: Sequence[Contribution] | None = None
     explained: float | None = None
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
-    discovery: bool | None = None
     chance: Estimate | None
-    state: State | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
+
+
+class Sampled(Document):
+    """One of the unflagged that is drawn for the random audit: a row, or a patient where rows are grouped."""
+
+    id: str
+    display: Mapping[str, str | None] | None = None
 
 
 class ExplainedCase(Case):
@@ -75,7 +90,7 @@ class ExplainedCase(Case):
     flagged: bool
 
 
-class GroupFacts(Document):
+class GroupFacts(Listed):
     """One patient, where rows come in patients; `by_class`: flagged rows by the class that speaks loudest."""
 
     group: str
@@ -83,13 +98,6 @@ class GroupFacts(Document):
     flagged: int
     by_class: Mapping[str, int]
     top_score: float
-    display: Mapping[str, str | None] | None = None
-    p_value: Estimate
-    discovery: bool
-    state: State | None = None
-    nights: int | None = None
-    last_verdict: Verdict | None = None
-    drawn: bool | None = None
 
 
 class Slice(Document):
@@ -394,7 +402,7 @@ class RunDocument(Document):
     attention: Sequence[Reason]
     unlike_training: Sequence[Reason] = ()
     delivery: Delivery | None = None
-    sample: Sequence[str]
+    sample: Sequence[Sampled]
     unflagged: Unflagged
     discoveries: Discoveries | None
     groups_total: int | None = None

@@ -17,7 +17,7 @@ from screening.documents.figures import (
     PredictiveValues,
     Ranking,
     Rates,
-    Rule,
+    StoredRule,
 )
 
 
@@ -41,8 +41,8 @@ class BesideFacts(Document):
     them, or the sensitivity that a threshold given by hand has.
     """
 
-    rules: Sequence[Rule]
-    rule: Rule
+    rules: Sequence[StoredRule]
+    rule: StoredRule
     n_watched: int
     figures: Mapping[str, float | None]
     beside: Sequence[Beside]
@@ -88,7 +88,7 @@ class OperatingPointFacts(OperatingPoint):
 
     label: Annotated[str, Field(alias="class")]
     chosen_by: str
-    reason: str | None
+    reason: str | None = None
     lesions: LesionFacts | None = None
 
 

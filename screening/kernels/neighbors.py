@@ -59,17 +59,17 @@ def neighbors(
     """
     rows, moved = np.ascontiguousarray(x, float), padded(centres, np.float64)
     kind = SQUARED if kernel.norm == 2 else ABSOLUTE
-    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
-    found = Neighbors.empty(len(told[-1]), len(rows))
+    numbers = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    neighbors = Neighbors.empty(len(numbers[-1]), len(rows))
 
     def task(first: int) -> None:
         near_block(
-            rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *told,
-            found.total, found.count, found.nearest,
+            rows, first, min(first + _TASK, len(rows)), moved, kind, rate_of(kernel), *numbers,
+            neighbors.total, neighbors.count, neighbors.nearest,
         )  # fmt: skip
 
     run_in_threads(task, range(0, len(rows), _TASK))
-    return found
+    return neighbors
 
 
 def neighbors_in(
@@ -83,12 +83,18 @@ def neighbors_in(
     reaches: Sequence[float] | None,
 ) -> Neighbors:
     """The same from a kernel that is held: centres are its rows `places`, what looks its columns `at`."""
-    told = _floats(c_x, c, sides, wanted, _numbers(reaches))
-    found = Neighbors.empty(len(told[-1]), len(at))
+    numbers = _floats(c_x, c, sides, wanted, _numbers(reaches))
+    neighbors = Neighbors.empty(len(numbers[-1]), len(at))
     near_within(
-        across, places.view(np.uint64), at.view(np.uint64), *told, found.total, found.count, found.nearest
+        across,
+        places.view(np.uint64),
+        at.view(np.uint64),
+        *numbers,
+        neighbors.total,
+        neighbors.count,
+        neighbors.nearest,
     )
-    return found
+    return neighbors
 
 
 def _numbers(reaches: Sequence[float] | None) -> np.ndarray:

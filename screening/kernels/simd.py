@@ -98,10 +98,10 @@ def _flush_tiny(typingctx):
             return ir.Constant(word, 0)
         before, now = cgutils.alloca_once(builder, word), cgutils.alloca_once(builder, word)
         _control(builder, "stmxcsr", before)
-        found = builder.load(before)
-        builder.store(builder.or_(found, ir.Constant(word, _FLUSH)), now)
+        word_before = builder.load(before)
+        builder.store(builder.or_(word_before, ir.Constant(word, _FLUSH)), now)
         _control(builder, "ldmxcsr", now)
-        return found
+        return word_before
 
     return types.uint32(), codegen
 

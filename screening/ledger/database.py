@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os
 import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -159,6 +158,11 @@ ARTEFACTS = sa.Table(
 )
 
 
+def by_bytes(connection: sa.Connection, column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """A column of texts to order by as Python does: a server orders by the rules of a language."""
+    return column if connection.dialect.name == "sqlite" else sa.collate(column, "C")
+
+
 WAIT_SECONDS = 30
 # "scrn": by this SQLite, `file` and we tell a ledger from other databases.
 APPLICATION = 0x7363726E
@@ -190,29 +194,26 @@ class Ledger:
         Raises Locked: it had not within half a minute.
         """
         key = hashlib.sha256(repr(night).encode()).digest()
-        if self.file is None:
-            with ExitStack() as server:
-                with self._told():
-                    opened = server.enter_context(self.engine.connect())
-                    # Ends with its connection, however that ends.
-                    connection = opened.execution_options(isolation_level="AUTOCOMMIT")
-                    connection.detach()
-                    connection.execute(sa.text(f"SET lock_timeout = '{WAIT_SECONDS}s'"))
-                    number = int.from_bytes(key[:8], "big", signed=True)
-                    connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": number})
+        if self.file is not None:
+            with hold(self.file.with_name(f"{self.file.name}.{key.hex()[:12]}"), WAIT_SECONDS):
                 yield
             return
-        with hold(self.file.with_name(f"{self.file.name}.{key.hex()[:12]}"), WAIT_SECONDS):
+        with self._told(), self.engine.connect() as opened:
+            # Ends with its connection, however that ends.
+            connection = opened.execution_options(isolation_level="AUTOCOMMIT")
+            connection.detach()
+            connection.execute(sa.text(f"SET lock_timeout = '{WAIT_SECONDS}s'"))
+            number = int.from_bytes(key[:8], "big", signed=True)
+            connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": number})
             yield
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """One consistent look at the ledger."""
-        with self._told(), self.engine.connect() as connection:
-            if self.engine.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            with connection.begin():
-                yield connection
+        with self._transaction() as connection:
+            if self.file is None:
+                connection.execute(sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -220,29 +221,34 @@ class Ledger:
 
         Raises Locked: another writer did not end within half a minute.
         """
-        with self._told(), self.engine.connect() as opened, _transaction(opened, True) as connection:
-            if connection.dialect.name == "postgresql":
+        with self._transaction(writes=True) as connection:
+            if self.file is None:
                 # Entries are chained, so there is no writing side by side, only one after the other.
                 connection.execute(sa.text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
                 connection.execute(sa.text(f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE"))
             yield connection
 
     @contextmanager
+    def _transaction(self, *, writes: bool = False) -> Iterator[sa.Connection]:
+        with self._told(), self.engine.connect() as opened:
+            connection = opened.execution_options(screening_writes=writes)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sa.exc.OperationalError as error:
+        except sa.exc.DBAPIError as error:
             if re.search("is locked|lock timeout|deadlock", str(error.orig)):
                 raise Locked("another run is writing in the ledger; try again when it has ended") from None
-            raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
-        except sa.exc.DBAPIError as error:
-            raise UsageError(f"the ledger cannot be used: {_first_line(error)}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            raise ModelError("the ledger is damaged: an entry cannot be read") from None
+            # What follows may hold a patient's id: the statement's values, or details that PostgreSQL adds.
+            first, *_ = *str(error.orig).strip().splitlines(), type(error.orig).__name__
+            raise UsageError(f"the ledger cannot be used: {first}") from None
 
     def compact(self) -> None:
         """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
-        if self.engine.dialect.name != "sqlite":
+        if self.file is None:
             return
         with self._told():
             connection = self.engine.raw_connection()
@@ -269,12 +275,36 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at a path or URL.
 
-    `place`: path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
-    `make`: make the file (mode 0600) and the tables where they are missing.
-    `read_only`: look and touch nothing, in a file that nobody may write as well.
-    `clock`: see `Ledger`.
-    Raises UsageError: there is no ledger, it cannot be reached, or is not ours (and is left as it is).
-    Raises ModelError: it is of a newer format, or from before the first release.
+    Parameters
+    ----------
+    place : str or Path
+        Path of a SQLite file, `sqlite:///path`, or `postgresql+psycopg://user@host/database`.
+    make : bool
+        Make the file (mode 0600) and the tables where they are missing.
+    read_only : bool
+        Look and touch nothing, in a file that nobody may write as well.
+    clock : callable
+        Says when an entry is made.
+
+    Returns
+    -------
+    Ledger
+        To be closed, or used in a `with` statement.
+
+    Raises
+    ------
+    UsageError
+        There is no ledger, it cannot be reached, or is not ours (and is left as it is).
+    ModelError
+        It is of a newer format, or from before the first release.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from screening import open_ledger
+    >>> with open_ledger(f"{mkdtemp()}/screening.db", make=True) as ledger:
+    ...     ledger.file.name
+    'screening.db'
     """
     url = _url(place)
     file = Path(str(url.database)) if url.drivername == "sqlite" else None
@@ -290,21 +320,19 @@ def open_ledger(
 
 
 def _url(place: str | Path) -> sa.URL:
-    text = str(place)
+    text, forms = str(place), f"write sqlite:///PATH or {SERVER}://user@host/database"
     try:
         url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
     except (sa.exc.ArgumentError, ValueError):
-        raise UsageError(
-            "the ledger's URL cannot be read; write sqlite:///PATH or " + SERVER + "://..."
-        ) from None
-    if url.drivername in ("postgresql", "postgres"):
-        url = url.set(drivername=SERVER)
-    if url.drivername not in ("sqlite", SERVER):
+        raise UsageError(f"the ledger's URL cannot be read; {forms}") from None
+    if url.drivername in ("postgresql", "postgres", SERVER):
+        return url.set(drivername=SERVER)
+    if url.drivername != "sqlite":
         raise UsageError(f"a ledger is kept in sqlite or {SERVER}, not in {url.drivername}")
-    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+    if url.database in (None, "", ":memory:"):
         raise UsageError("a ledger in memory would remember nothing; give the path of a file")
-    if url.drivername == "sqlite" and (url.host or url.query or "\0" in str(url.database)):
-        raise UsageError("the ledger's URL has more than a path; write sqlite:///PATH")
+    if url.host or url.query or "\0" in str(url.database):
+        raise UsageError(f"the ledger's URL has more than a path; {forms}")
     return url
 
 
@@ -315,10 +343,6 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
         except ModuleNotFoundError:
             raise UsageError(
                 'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
-            ) from None
-        except (sa.exc.ArgumentError, ValueError, TypeError):
-            raise UsageError(
-                f"the ledger's URL cannot be read; write {SERVER}://user@host/database"
             ) from None
     path = Path(str(url.database))
     try:
@@ -368,16 +392,9 @@ def _make_private(path: Path) -> None:
         path.chmod(kept)
 
 
-@contextmanager
-def _transaction(connection: sa.Connection, writes: bool) -> Iterator[sa.Connection]:
-    connection = connection.execution_options(screening_writes=writes)
-    with connection.begin():
-        yield connection
-
-
 def _check_tables(ledger: Ledger, make: bool) -> None:
     """Refuse tables of another format; make them where there are none and that is wanted."""
-    with ledger._told(), ledger.engine.connect() as opened, _transaction(opened, make) as connection:
+    with ledger._transaction(writes=make) as connection:
         if make and connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
         if not sa.inspect(connection).has_table(SETTINGS.name):
@@ -394,8 +411,3 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
         raise ModelError("the ledger was made by a version before the first release; begin a new one")
     if known != FORMAT_VERSION:
         raise ModelError(f"the ledger has format {known}, newer than {FORMAT_VERSION}; update screening")
-
-
-def _first_line(error: sa.exc.DBAPIError) -> str:
-    # What follows may hold a patient's id: the statement's values, or the details that PostgreSQL adds.
-    return [*str(error.orig).strip().splitlines(), type(error.orig).__name__][0]

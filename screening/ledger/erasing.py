@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import re
 import secrets
 from collections import Counter, defaultdict, deque
@@ -58,7 +57,7 @@ class Whom:
             return True
         if row.what in IDS:
             return trail.plain(self.name)[1:-1] in row.names
-        return self.name in "".join(json.loads(row.names))
+        return self.name in "".join(trail.read_in(row.entry, row.names))
 
     def in_words(self, words: Sequence[str]) -> list[str]:
         """Words of which those that name the patient are gone."""
@@ -165,16 +164,17 @@ def _changes(
             # What cannot speak of the patient is left unread: years of nights are much to read.
             if not is_mine and not whom.may_be_in(row):
                 continue
-            facts, part = json.loads(row.stated), trail.part_in(row)
+            facts, part = trail.read_in(entry, row.stated), trail.part_in(row)
             if not whom.of_night(facts.get("night"), facts.get("series")):
                 break
             before, what = list(part.names), part.what
             if what in IDS:
-                series = str(facts.get("series"))
-                named = str(_lot(whom.name, facts["model"])) if whom.name and what == "lots" else whom.name
+                series, mine = str(facts.get("series")), whom.name
+                if mine is not None and what == "lots":
+                    mine = str(_lot(mine, facts["model"]))
                 names = [
                     stand_ins[series, name]
-                    if named in (None, name) and not name.startswith(STAND_IN)
+                    if mine in (None, name) and not name.startswith(STAND_IN)
                     else name
                     for name in before
                 ]

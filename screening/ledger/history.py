@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -26,7 +26,6 @@ from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledg
 from screening.ledger.kinds import NightFacts, nights_at
 from screening.ledger.model_registry import find_series
 from screening.ledger.review_stats import (
-    Flagged,
     Sample,
     flagged_samples,
     forward_nights,
@@ -40,7 +39,7 @@ from screening.ledger.review_stats import (
     unflagged_sample,
 )
 from screening.ledger.trail import facts_of, portions
-from screening.ledger.verdicts import Judgement, in_order
+from screening.ledger.verdicts import in_order
 from screening.spelling import shown_series
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
@@ -51,13 +50,35 @@ def history(
 ) -> dict[str, object]:
     """Every run, and what the runs of each series add up to; counts only, no patient. Shadows are left out.
 
-    `series`: only this one, by its name; one without a name by the first digits it is shown by.
-    `verify`: follow the audit trail from its beginning first.
-    `printed`: with `verify`: a head printed on a report, which the trail must still hold.
-    Returns, as JSON has it, `runs`, one entry a run and revision, oldest first; `series`, one entry each;
-    `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`, with the number of `erased`
-    parts.
-    Raises Unchained: with `verify`: naming the first entry that is not as it was written.
+    Parameters
+    ----------
+    ledger : Ledger
+        As `open_ledger` gives it.
+    series : str, optional
+        Only this one, by its name; one without a name by the first digits it is shown by.
+    verify : bool
+        Follow the audit trail from its beginning first.
+    printed : str, optional
+        With `verify`: a head printed on a report, which the trail must still hold.
+
+    Returns
+    -------
+    dict
+        As `screen history --json` prints it: `runs`, one entry a run and revision, oldest first; `series`;
+        `threshold_changes`; `promotions`; `retrainings`; `retirements`; `audit`.
+
+    Raises
+    ------
+    Unchained
+        With `verify`, naming the first entry that is not as it was written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from screening import history, open_ledger
+    >>> with open_ledger(f"{mkdtemp()}/screening.db", make=True) as ledger:
+    ...     history(ledger)["runs"]
+    []
     """
     with ledger.reading() as connection:
         head = verifying.verify(connection, printed) if verify else trail.head(connection)
@@ -66,16 +87,13 @@ def history(
         chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
         runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
         last = {(run.series, run.night): run.entry for run in runs}
-        recent = defaultdict(list)
+        recent: dict[str, Sequence[int]] = {}
         for (name, _), entry in last.items():
-            recent[name].append(entry)
-        facts = nights_at(
-            connection,
-            [run.entry for run in runs],
-            [entry for entries in recent.values() for entry in entries[-RECENT_NIGHTS:]],
-        )
+            recent[name] = [*recent.get(name, ()), entry][-RECENT_NIGHTS:]
+        facts = nights_at(connection, [run.entry for run in runs], [*chain(*recent.values())])
         in_force = set(last.values())
-        verdicts, flagged = list(in_order(connection, one)), _flagged(connection, one, sorted(in_force))
+        verdicts = in_order(connection, *([] if one is None else [REVIEWS.c.series == one]))
+        flagged = _flagged(connection, one, sorted(in_force))
         changes = _changes(connection, one, "threshold", ThresholdChange)
         promotions = _changes(connection, one, "promote", Promotion)
         retrainings = _changes(connection, one, "retrain", Retraining)
@@ -83,20 +101,21 @@ def history(
         # By the entries that erased: to look for what is gone all parts would have to be read.
         claimed = verifying.claims(connection).values()
         erased = sum(len(places) for some in claimed for places, _ in some)
-    by_run, by_series, of_series = defaultdict(list), defaultdict(list), defaultdict(list)
-    of_key = {run.key: shown_series(run.series) for run in runs}
+    reviews, of_series = defaultdict(list), defaultdict(list)
     for verdict in verdicts:
-        by_run[verdict.key].append(verdict)
-        by_series[of_key.get(verdict.key)].append(verdict)
+        reviews[verdict.key].append(verdict)
     nights = []
     for run in runs:
-        night = _night(run, facts[run.entry], by_run[run.key], run.entry in in_force, flagged[run.entry])
+        night = _night(run, facts[run.entry], reviews[run.key], run.entry in in_force)
         nights.append(night)
-        of_series[night.run.series].append(night)
+        if night.in_force:
+            cases, unflagged = flagged[run.entry], unflagged_sample(night, reviews[run.key])
+            of_series[run.series].append((night, facts[run.entry], cases, unflagged))
     document = HistoryDocument(
-        runs=[night.run for night in nights],
+        runs=nights,
         series=[
-            _series(name, mine, by_series[name], changes, promotions) for name, mine in of_series.items()
+            _series(used, [one for one in verdicts if one.series == name], changes, promotions)
+            for name, used in of_series.items()
         ],
         threshold_changes=changes,
         promotions=promotions,
@@ -105,16 +124,6 @@ def history(
         audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
     )
     return document.to_dict()
-
-
-@dataclass(frozen=True)
-class _Night:
-    """A run: what is told of it, and what is not since it speaks of patients."""
-
-    run: NightRun
-    flagged: Flagged
-    unflagged: Sample
-    facts: NightFacts
 
 
 def _flagged(
@@ -148,17 +157,9 @@ def _changes(
     return changes
 
 
-def _night(
-    run: sa.Row[Any],
-    facts: NightFacts,
-    reviews: Sequence[Judgement],
-    in_force: bool,
-    flagged: Sequence[sa.Row[Any]],
-) -> _Night:
-    rows, counts, minutes = facts.rows, facts.counts, facts.minutes_per_review
-    waiting = counts.new + counts.pending
-    words = [one.verdict for one in reviews if one.flagged]
-    night = NightRun(
+def _night(run: sa.Row[Any], facts: NightFacts, reviews: Sequence[sa.Row[Any]], in_force: bool) -> NightRun:
+    words = [review.verdict for review in reviews if review.flagged]
+    return NightRun(
         night=run.night,
         run_id=facts.run_id,
         revision=run.revision,
@@ -170,63 +171,53 @@ def _night(
         thresholds=facts.thresholds,
         recorded=run.recorded,
         in_force=in_force,
-        **vars(rows),
-        **vars(counts),
-        flag_rate=rows.flagged / rows.scored if rows.scored else None,
-        minutes=None if minutes is None else waiting * minutes,
+        **vars(facts.rows),
+        **vars(facts.counts),
+        flag_rate=facts.rows.flagged / facts.rows.scored if facts.rows.scored else None,
+        minutes=facts.minutes,
         capacity=facts.capacity,
         verdicts=tally(words),
         ppv=of_judged(words),
-        sample=tally(one.verdict for one in reviews if not one.flagged),
+        sample=tally(review.verdict for review in reviews if not review.flagged),
         unflagged=facts.unflagged,
         missing=facts.missing,
         drift=facts.drift and facts.drift.replace(who=(), cell=()),
         attention=facts.attention,
     )
-    states = {case.case_id: case.state for case in flagged}
-    audit = [case.case_id for case in flagged if case.drawn]
-    return _Night(
-        night,
-        Flagged(run.night, counts.cases, waiting, states, audit),
-        unflagged_sample(run.night, facts.unflagged.cases, reviews, facts.question.recognisable),
-        facts,
-    )
 
 
 def _series(
-    name: str,
-    nights: Sequence[_Night],
-    verdicts: Sequence[Judgement],
+    used: Sequence[tuple[NightRun, NightFacts, Sequence[sa.Row[Any]], Sample]],
+    verdicts: Sequence[sa.Row[Any]],
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
 ) -> SeriesFacts:
-    # Of every night of a series a run is in force.
-    in_force = [night for night in nights if night.run.in_force]
-    runs, last, question = [night.run for night in in_force], in_force[-1], nights[0].run.question
+    """What the nights in force add up to; of each its run, facts, flagged cases and unflagged sample."""
+    nights, facts, cases, unflagged = zip(*used, strict=True)
+    last = nights[-1]
     # A patient flagged on five nights is one patient: counted by the last word on them.
     words = {one.case_id: one.verdict for one in verdicts if one.flagged}.values()
-    recent = [night.facts.drift for night in in_force if night.run.model == last.run.model]
-    flagged = flagged_samples([night.flagged for night in in_force], verdicts, question.recognisable)
-    unflagged = [night.unflagged for night in in_force]
+    recent = [one.drift for one in facts if one.model[:12] == last.model]
+    flagged = flagged_samples(list(zip(nights, cases, strict=True)), verdicts)
     return SeriesFacts(
-        series=name,
-        title=last.run.title,
-        question=question,
-        nights=len(runs),
-        first=runs[0].night,
-        last=last.run.night,
+        series=last.series,
+        title=last.title,
+        question=nights[0].question,
+        nights=len(nights),
+        first=nights[0].night,
+        last=last.night,
         ppv=of_judged(words),
         ppv_flagged=of_flagged(pooled(flagged)),
         verdicts=tally(words),
-        ppv_to_date=list(to_date([run.night for run in runs], verdicts)),
+        ppv_to_date=list(to_date([night.night for night in nights], verdicts)),
         workload=Workload(
-            cases_per_night=mean_of(run.cases for run in runs),
-            waiting_per_night=mean_of(run.new + run.pending for run in runs),
-            minutes_per_night=mean_of(run.minutes for run in runs),
+            cases_per_night=mean_of(night.cases for night in nights),
+            waiting_per_night=mean_of(night.new + night.pending for night in nights),
+            minutes_per_night=mean_of(night.minutes for night in nights),
         ),
         misses=misses(pooled(unflagged)),
         drift=drift_over(recent[-RECENT_NIGHTS:]),
-        control=control_charts(runs, changes, [each for each in promotions if each.series == name]),
-        forward=forward_nights(runs, flagged, unflagged, last.facts.promised),
-        review_by=last.facts.review_by,
+        control=control_charts(nights, changes, [one for one in promotions if one.series == last.series]),
+        forward=forward_nights(nights, flagged, unflagged, facts[-1].promised),
+        review_by=facts[-1].review_by,
     )

@@ -68,6 +68,11 @@ class CaseCounts(Document):
     known: int
     no_longer_flagged: int
 
+    @property
+    def waiting(self) -> int:
+        """Those without a verdict that holds."""
+        return self.new + self.pending
+
 
 class NightFacts(Document):
     """Figures of a night; no patient."""
@@ -90,6 +95,16 @@ class NightFacts(Document):
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
     delivery: Delivery | None = None
+
+    @property
+    def units(self) -> int:
+        """What was scored, each reviewed as one: rows, or groups where rows come in groups."""
+        return self.counts.cases + self.unflagged.cases
+
+    @property
+    def minutes(self) -> float | None:
+        """What reviewing those who wait takes."""
+        return None if self.minutes_per_review is None else self.counts.waiting * self.minutes_per_review
 
 
 def source_digest(table: str | None) -> str | None:
@@ -306,10 +321,15 @@ def project(
                 connection.execute(tables[table.name].insert(), list(rows))
 
 
-def reserved(connection: sa.Connection, series: str, night: str) -> list[int]:
-    """The entries that say a night was being scored."""
+def is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
+    """Whether a night was being scored, and has not been entered since."""
     mine = (MARKS.c.series == series) & (MARKS.c.kind == Reserved.KIND) & (MARKS.c.night == night)
-    return list(connection.scalars(sa.select(MARKS.c.entry).where(mine)))
+    entered = (RUNS.c.series == series) & (RUNS.c.night == night)
+    last, entry = (
+        connection.scalar(sa.select(sa.func.max(column)).where(which)) or 0
+        for column, which in ((MARKS.c.entry, mine), (RUNS.c.entry, entered))
+    )
+    return last > entry
 
 
 def nights_at(

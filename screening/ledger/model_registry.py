@@ -12,10 +12,19 @@ import sqlalchemy as sa
 from screening.documents.history import NightsBeside
 from screening.errors import UsageError
 from screening.ledger import trail
-from screening.ledger.database import CHAMPIONS, RUNS, Ledger
-from screening.ledger.kinds import KINDS, Promoted, Retired, Retrained, SealedAnew, append, nights_at
+from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
+from screening.ledger.kinds import (
+    KINDS,
+    Approved,
+    Promoted,
+    Retired,
+    Retrained,
+    SealedAnew,
+    append,
+    nights_at,
+)
 from screening.ledger.trail import Head, facts_of, text_part
-from screening.ledger.verdicts import in_order
+from screening.ledger.verdicts import last_words
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -48,22 +57,20 @@ def record_revision(
     `change`: digests of the model before and after, and what was changed, by whom or why; no patient in it.
     `series`: only there.
     """
-    facts = dict(change) | ({} if series is None else {"series": series})
+    facts = {"series": series, **change}
     reason = facts.pop("reason", None)
-    before = facts["model_before"]
+    before, after = facts["model_before"], facts["model_after"]
     with ledger.writing() as connection:
-        if before == facts["model_after"]:
-            return trail.head(connection)
-        stated = {"series": None, "reason": reason} | facts
         for last in deque(facts_of(connection, action), 1):
-            if all(last.get(name) == value for name, value in stated.items()):
+            if all(last.get(name) == value for name, value in (facts | {"reason": reason}).items()):
                 return trail.head(connection, last["entry"])
+        if before == after:
+            return trail.head(connection)
         known = champions(connection)
         where = [name for name, model in known.items() if model == before and series in (None, name)]
         revision = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
-        return append(
-            connection, ledger.clock(), revision, [] if reason is None else text_part("reason", reason)
-        )
+        words = [] if reason is None else [text_part("reason", reason)]
+        return append(connection, ledger.clock(), revision, *words)
 
 
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
@@ -114,8 +121,8 @@ def scored_as(ledger: Ledger, series: str, model: str) -> str:
 
 
 def _in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
-    approved = facts_of(connection, "approve")
-    names = [each["model_before"] for each in approved if each["model_after"] == model] + [model]
+    approved = facts_of(connection, Approved.KIND)
+    names = [facts["model_before"] for facts in approved if facts["model_after"] == model] + [model]
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.model.in_(names), RUNS.c.shadow)
     known = set(connection.scalars(shadows.distinct()))
     return next((name for name in names if name in known), None)
@@ -194,16 +201,13 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
     with ledger.reading() as connection:
         known = find_series(connection, series)
         refuse_other(connection, known, model, GIVE_CHAMPION)
-        last = {one.case_id: one for one in in_order(connection, known)}
-        keys = {one.key for one in last.values()}
-        runs = sa.select(RUNS.c.key, RUNS.c.entry).where(RUNS.c.series == known).order_by(RUNS.c.revision)
-        # Every night is some kilobytes of facts: only those of judged ones are read.
-        entries = {row.key: row.entry for row in connection.execute(runs) if row.key in keys}
-        nights = nights_at(connection, list(entries.values()))
-    tables = {key: nights[entry].table or "" for key, entry in entries.items()}
-    ordered = sorted(last.values(), key=lambda one: (one.night, one.case_id))
-    words = [LastWord(one.case_id, one.night, one.verdict, tables[one.key]) for one in ordered]
-    return Judged(known, tuple(words))
+        last = last_words(REVIEWS.c.series == known)
+        rows = connection.execute(sa.select(last).order_by(last.c.night, last.c.case_id)).all()
+        nights = nights_at(connection, sorted({row.run for row in rows}))
+    tables = {entry: facts.table or "" for entry, facts in nights.items()}
+    return Judged(
+        known, tuple(LastWord(row.case_id, row.night, row.verdict, tables[row.run]) for row in rows)
+    )
 
 
 def record_retraining(

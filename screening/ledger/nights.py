@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, islice, takewhile
-from typing import Any
+from itertools import chain, count, islice, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -26,10 +25,10 @@ from screening.errors import UsageError
 from screening.gates.delivery import Elsewhere
 from screening.gates.drift import WINDOW
 from screening.ledger import model_registry, register, trail
-from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger
-from screening.ledger.kinds import COLUMNS, Night, Reserved, append, nights_at, reserved, source_digest
+from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger, by_bytes
+from screening.ledger.kinds import COLUMNS, Night, Reserved, append, is_reserved, nights_at, source_digest
 from screening.ledger.trail import Head, Part
-from screening.ledger.verdicts import HAS_IT, in_order
+from screening.ledger.verdicts import HAS_IT, last_words
 from screening.spelling import shown_series
 
 IN_A_PART = 5000
@@ -87,33 +86,14 @@ class NightCases:
         return self.model if self.shadow else None
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What the ledger knows of one flagged case on one night."""
 
     state: str  # One of "new", "pending", "ruled out", "known".
     nights: int  # Nights flagged in an unbroken row, tonight among them.
     # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
     verdict: tuple[str, str] | None = None
-
-
-_known = lru_cache(maxsize=1 << 16)(Known)
-"""Most cases of a night are like others of it."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A night as the ledger has it."""
-
-    revision: int  # 1, or more after `--force`.
-    head: Head  # The entry of the audit trail that vouches for it.
-    cases: Mapping[str, Known]
-    # cases = new + pending + ruled_out + known; no_longer_flagged were so on the night before.
-    counts: dict[str, int]
-    drawn: tuple[str, ...]  # Cases of the random audit, so that those judged stand for all flagged.
-    attention: tuple[Reason, ...]  # As decided when the night was entered.
-    chain: str  # Digest of the trail's first entry.
-    since: Since | None  # The night in force before this one, and its cases not flagged now.
+    drawn: bool = False  # In the random audit of the flagged.
 
 
 @contextmanager
@@ -128,16 +108,12 @@ def entering(
     known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
     this night is in force, or another model is the series' champion.
     """
-    with ledger.writing() as connection:
-        yield Tonight(connection, ledger.clock(), night, force, again)
-
-
-def record_night(
-    ledger: Ledger, night: NightCases, *, force: bool = False, attention: Sequence[Reason] = ()
-) -> Recorded:
-    """Enter a night, or find it as it was entered before; see `entering`."""
-    with entering(ledger, night, force=force) as tonight:
-        return tonight.found or tonight.enter(attention)
+    with ledger.writing() as connection, _listed(connection, night.flagged) as flagged:
+        last = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
+        known = None if force or again else connection.execute(last).first()
+        if known is None and not force:
+            _refuse_second(connection, night)
+        yield Tonight(connection, ledger.clock(), night, flagged, known)
 
 
 def reserve(ledger: Ledger, night: NightCases) -> None:
@@ -146,43 +122,71 @@ def reserve(ledger: Ledger, night: NightCases) -> None:
     Killed after that, a directory may stand of which the ledger has nothing else: the night is scored again.
     """
     with ledger.writing() as connection:
-        mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
-        last = connection.scalar(sa.select(sa.func.max(RUNS.c.entry)).where(mine)) or 0
-        if not any(entry > last for entry in reserved(connection, night.series, night.night)):
+        if not is_reserved(connection, night.series, night.night):
             append(connection, ledger.clock(), Reserved(series=night.series, night=night.night))
 
 
 class Tonight:
-    """A night that is being entered: what the ledger knows of its cases, before it is entered."""
+    """A night in the transaction that enters it.
 
-    def __init__(self, connection: sa.Connection, recorded: str, night: NightCases, force: bool, anew: bool):
-        self._connection, self._recorded, self._night = connection, recorded, night
-        last = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        known = None if force or anew else connection.execute(last).first()
-        if known is None and not force:
-            self._refuse_second()
-        before = in_force(connection, night.series, night.beside, RUNS.c.night < night.night)
-        row = before if night.recognisable else []
-        with _listed(connection, night.flagged) as tonight:
-            gone = _no_longer(connection, row, tonight)
-            self.cases = {} if known else dict(_recognised(connection, night, row, tonight))
-        self._since = Since(night=row[-1].night, gone=gone) if row else None
-        states = Counter(case.state for case in self.cases.values())
-        self.counts = {"cases": len(self.cases)} | {name.replace(" ", "_"): states[name] for name in STATES}
-        self.counts["no_longer_flagged"] = len(gone)
-        # Nights in an unbroken row without a case, this one among them.
+    `counts`: its cases, by state, and those no longer flagged. `since`: the night in force before it, and its
+    cases not flagged now. `quiet`: nights in an unbroken row without a case, this one among them.
+    Once it is entered, and from the beginning where it was entered before: `head`, the entry that vouches
+    for it; `revision`, 1 or more after `--force`; `attention`; `drawn`, its random audit of the flagged.
+    """
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        recorded: str,
+        night: NightCases,
+        flagged: sa.Table,
+        known: sa.Row[Any] | None,
+    ):
+        self._connection, self._recorded, self._night, self._flagged = connection, recorded, night, flagged
+        earlier = in_force(night.series, night.beside, RUNS.c.night < night.night)
+        before = connection.execute(earlier).all()
         self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
-        # The night as it was entered before, if it was.
-        self.found = None if known is None else self._as_entered(known)
+        self._row = before if night.recognisable else []
+        gone = self._no_longer()
+        self.since = Since(night=self._row[-1].night, gone=gone) if self._row else None
+        self.head: Head | None = None
+        self.revision, self.drawn = 0, list[str]()
+        self.attention: Sequence[Reason] = ()
+        if known is None:
+            states = Counter(case.state for _, case in self._recognised())
+            self.counts = {"cases": states.total(), "no_longer_flagged": len(gone)}
+            self.counts |= {name.replace(" ", "_"): states[name] for name in STATES}
+        else:
+            facts = nights_at(connection, [known.entry])[known.entry]
+            self.head, self.revision = trail.head(connection, known.entry), known.revision
+            self.counts, self.attention = dict(vars(facts.counts)), facts.attention
+            drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == known.entry, CASES.c.drawn)
+            self.drawn = sorted(connection.scalars(drawn))
 
     def hand_out(self, *artefacts: register.Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
         register.enter(self._connection, self._recorded, *artefacts)
 
-    def enter(self, attention: Sequence[Reason]) -> Recorded:
+    @property
+    def chain(self) -> str:
+        """Digest of the trail's first entry."""
+        return trail.head(self._connection, 1).digest
+
+    def known(self, names: Sequence[str]) -> dict[str, Known]:
+        """Those of some names that are flagged cases of the night, as it was entered."""
+        assert self.head is not None, "it is entered"
+        mine = sa.select(CASES).where(CASES.c.entry == self.head.number, CASES.c.state.is_not(None))
+        cases = {}
+        for some in trail.portions(names):
+            for row in self._connection.execute(mine.where(CASES.c.case_id.in_(some))):
+                verdict = (row.judged, row.verdict) if row.judged else None
+                cases[row.case_id] = Known(row.state, row.nights, verdict, row.drawn)
+        return cases
+
+    def enter(self, attention: Sequence[Reason]) -> None:
         """Enter the night, and why it wants attention."""
         night, connection = self._night, self._connection
-        drawn = audit_of(self.cases, night.key, night.draw)
         drift = dict(night.facts.get("drift") or {})
         who, cell = drift.pop("who", ()), drift.pop("cell", ())
         figures = {
@@ -194,67 +198,86 @@ class Tonight:
         last = connection.scalar(
             sa.select(sa.func.max(RUNS.c.revision)).where(mine | (RUNS.c.key == night.key))
         )
-        revision = 1 + (last or 0)
+        self.revision, self.attention = 1 + (last or 0), attention
         facts = {
-            "key": night.key, "revision": revision, "series": night.series, "night": night.night,
+            "key": night.key, "revision": self.revision, "series": night.series, "night": night.night,
             "model": night.model, "shadow": night.shadow, "facts": figures,
             "begins": not night.shadow and night.series not in model_registry.champions(connection),
         }  # fmt: skip
-        head = append(
+        self.head = append(
             connection, self._recorded, Night.from_dict(facts, "the night"),
-            Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns),
-            _parts(self.cases, drawn, night.sampled),
+            Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns), self._parts(),
         )  # fmt: skip
-        return self._as(revision, head, self.cases, self.counts, drawn, attention)
 
-    def _as(
-        self,
-        revision: int,
-        head: Head,
-        cases: Mapping[str, Known],
-        counts: dict[str, int],
-        drawn: Sequence[str],
-        attention: Sequence[Reason],
-    ) -> Recorded:
-        first = trail.head(self._connection, 1).digest
-        return Recorded(revision, head, cases, counts, tuple(drawn), tuple(attention), first, self._since)
+    def _parts(self) -> Iterator[Part]:
+        """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
+        n_waiting = sum(self.counts[state] for state in WAITING)
+        audit, place = audit_of(n_waiting, self._night.key, self._night.draw), count()
 
-    def _as_entered(self, run: sa.Row[Any]) -> Recorded:
-        figures = nights_at(self._connection, [run.entry])[run.entry]
-        flagged = sa.select(CASES).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
-        cases, drawn = {}, []
-        for row in self._connection.execute(flagged.order_by(CASES.c.case_id)):
-            verdict = (row.judged, row.verdict) if row.judged else None
-            cases[row.case_id] = _known(row.state, row.nights, verdict)
-            drawn += [row.case_id] if row.drawn else []
-        head, counts = trail.head(self._connection, run.entry), dict(vars(figures.counts))
-        return self._as(run.revision, head, cases, counts, sorted(drawn), figures.attention)
+        def flagged() -> Iterator[tuple[str, tuple[object, ...]]]:
+            for name, case in self._recognised():
+                drawn = case.state in WAITING and next(place) in audit
+                self.drawn += [name] if drawn else []
+                yield name, (case.state, case.nights, drawn, *(case.verdict or (None, None)))
 
-    def _refuse_second(self) -> None:
-        night, connection = self._night, self._connection
-        if not night.shadow and night.series in model_registry.champions(connection):
-            model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
-        for run in in_force(connection, night.series, night.beside, RUNS.c.night == night.night):
-            if run.key != night.key:
-                raise UsageError(
-                    f"series {shown_series(night.series)} has another table for the night of {night.night}, "
-                    f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
-                    "--force, which keeps the old"
-                )
+        sampled = ((name, (None, 0, False, None, None)) for name in self._night.sampled)
+        rows = chain(sampled, flagged())
+        while some := list(islice(rows, IN_A_PART)):
+            names, facts = zip(*some, strict=True)
+            yield Part("cases", facts, names)
+
+    def _no_longer(self) -> list[str]:
+        """Who was flagged on the night before and is not tonight, in order."""
+        if not self._row:
+            return []
+        tonight = sa.select(self._flagged.c.case_id)
+        before = sa.select(CASES.c.case_id).where(
+            CASES.c.entry == self._row[-1].entry, CASES.c.state.is_not(None), CASES.c.case_id.not_in(tonight)
+        )
+        return sorted(self._connection.scalars(before))
+
+    def _recognised(self) -> Iterator[tuple[str, Known]]:
+        """The flagged cases in order of their ids, told new from known by the nights before this one.
+
+        A case is known when it was last said to have the condition, and that either since it was first
+        flagged in this row of nights or no more than `known_days` ago. Of the others it is pending when it
+        was flagged on the last night before this one, ruled out when moreover it was judged not to have the
+        condition in this row of nights, and new otherwise: who was judged so and comes back after a night
+        without a flag is looked at again.
+        """
+        night, name = self._night, self._flagged.c.case_id
+        if not self._row:
+            yield from ((one, Known("new", 1)) for one in sorted(night.flagged))
+            return
+        nights = [run.night for run in self._row]
+        first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
+        recent = datetime.date.fromordinal(max(first, 1)).isoformat()
+        words = last_words(
+            REVIEWS.c.series == night.series,
+            REVIEWS.c.night < night.night,
+            REVIEWS.c.case_id.in_(sa.select(name)),
+        )
+        earlier = (CASES.c.entry == self._row[-1].entry) & (CASES.c.case_id == name)
+        joined = sa.select(name, CASES.c.nights, words.c.night, words.c.verdict)
+        joined = joined.outerjoin(CASES, earlier & CASES.c.state.is_not(None))
+        joined = joined.outerjoin(words, words.c.case_id == name).order_by(by_bytes(self._connection, name))
+        rows = self._connection.execute(joined, execution_options={"yield_per": IN_A_PART})
+        for one, flagged, when, word in rows:
+            stretch, verdict = flagged or 0, None if when is None else (when, word)
+            since = nights[-min(stretch, len(nights))] if stretch else night.night
+            yield one, Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
 
 
-def _parts(cases: Mapping[str, Known], drawn: Sequence[str], sampled: Sequence[str]) -> Iterator[Part]:
-    """The cases of a night, some thousand a part."""
-    rows = chain(
-        ((name, (None, 0, False, None, None)) for name in sampled),
-        (
-            (name, (case.state, case.nights, name in drawn, *(case.verdict or (None, None))))
-            for name, case in cases.items()
-        ),
-    )
-    while some := list(islice(rows, IN_A_PART)):
-        names, facts = zip(*some, strict=True)
-        yield Part("cases", facts, names)
+def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
+    if not night.shadow and night.series in model_registry.champions(connection):
+        model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
+    for run in connection.execute(in_force(night.series, night.beside, RUNS.c.night == night.night)):
+        if run.key != night.key:
+            raise UsageError(
+                f"series {shown_series(night.series)} has another table for the night of {night.night}, "
+                f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
+                "--force, which keeps the old"
+            )
 
 
 @contextmanager
@@ -263,53 +286,10 @@ def _listed(connection: sa.Connection, names: Sequence[str]) -> Iterator[sa.Tabl
     column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
     tonight = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
     tonight.create(connection)
-    for first in range(0, len(names), IN_A_PART):
-        rows = [{"case_id": name} for name in names[first : first + IN_A_PART]]
-        connection.execute(tonight.insert(), rows)
+    for some in trail.portions(names, IN_A_PART):
+        connection.execute(tonight.insert(), [{"case_id": name} for name in some])
     yield tonight
     tonight.drop(connection)
-
-
-def _no_longer(connection: sa.Connection, before: Sequence[Any], tonight: sa.Table) -> list[str]:
-    """Who was flagged on the last of some nights and is not tonight, in order."""
-    if not before:
-        return []
-    gone = sa.select(CASES.c.case_id).where(
-        CASES.c.entry == before[-1].entry,
-        CASES.c.state.is_not(None),
-        CASES.c.case_id.not_in(sa.select(tonight.c.case_id)),
-    )
-    return sorted(connection.scalars(gone))
-
-
-def _recognised(
-    connection: sa.Connection, night: NightCases, before: Sequence[Any], tonight: sa.Table
-) -> Iterator[tuple[str, Known]]:
-    """Tell new from known cases by the nights before this one.
-
-    A case is known when it was last said to have the condition, and that either since it was first flagged
-    in this row of nights or no more than `known_days` ago. Of the others it is pending when it was flagged on
-    the last night before this one, ruled out when moreover it was judged not to have the condition in this
-    row of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked
-    at again.
-    """
-    if not before:
-        yield from ((name, _known("new", 1)) for name in night.flagged)
-        return
-    mine = REVIEWS.c.case_id.in_(sa.select(tonight.c.case_id))
-    words = in_order(connection, night.series, REVIEWS.c.night < night.night, mine)
-    verdicts = {one.case_id: (one.night, one.verdict) for one in words}
-    nights = [run.night for run in before]
-    first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
-    recent = datetime.date.fromordinal(max(first, 1)).isoformat()
-    earlier = (CASES.c.entry == before[-1].entry) & (CASES.c.case_id == tonight.c.case_id)
-    joined = sa.select(tonight.c.case_id, CASES.c.nights).outerjoin(
-        CASES, earlier & CASES.c.state.is_not(None)
-    )
-    for name, flagged in connection.execute(joined.execution_options(yield_per=IN_A_PART)):
-        stretch, verdict = flagged or 0, verdicts.get(name)
-        since = nights[-min(stretch, len(nights))] if stretch else night.night
-        yield name, _known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
 
 
 def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
@@ -323,11 +303,10 @@ def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: st
     return "pending" if stretch else "new"
 
 
-def audit_of(cases: Mapping[str, Known], key: str, most: int) -> tuple[str, ...]:
-    """The random audit of the flagged: of those who wait, whatever their rank; the same for the same run."""
-    waiting = sorted(name for name, case in cases.items() if case.state in WAITING)
-    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), len(waiting)])
-    return tuple(sorted(waiting[i] for i in rng.permutation(len(waiting))[:most]))
+def audit_of(n_waiting: int, key: str, most: int) -> set[int]:
+    """The random audit of the flagged, as places among those who wait; the same for the same run."""
+    rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), n_waiting])
+    return set(rng.permutation(n_waiting)[:most].tolist())
 
 
 def role(beside: str | None) -> Any:
@@ -335,16 +314,14 @@ def role(beside: str | None) -> Any:
     return ~RUNS.c.shadow if beside is None else RUNS.c.shadow & (RUNS.c.model == beside)
 
 
-def in_force(connection: sa.Connection, series: str, beside: str | None, *when: Any) -> list[Any]:
-    """Entry, key and night of a series' runs, in order; one a night, the last.
+def in_force(series: str, beside: str | None = None, *when: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The runs of a series, in order of their nights; one a night, the last.
 
     `beside`: digest of a model: its nights in shadow, which follow each other and not the champion's.
     `when`: what holds for the runs besides.
     """
-    columns = sa.select(RUNS.c.entry, RUNS.c.key, RUNS.c.night)
-    mine = columns.where(RUNS.c.series == series, role(beside), *when)
-    latest = {row.night: row for row in connection.execute(mine.order_by(RUNS.c.entry))}
-    return [latest[night] for night in sorted(latest)]
+    last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, role(beside), *when)
+    return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
 
 
 def _quiet(connection: sa.Connection, before: Sequence[Any]) -> int:
@@ -368,7 +345,7 @@ class Published:
 def published(ledger: Ledger, series: str) -> Published:
     """What the ledger has of a series."""
     with ledger.reading() as connection:
-        champions = in_force(connection, series, None)
+        champions = connection.execute(in_force(series))
         shadows = sa.select(RUNS.c.key).where(RUNS.c.series == series, RUNS.c.shadow)
         return Published({run.night: run.key for run in champions}, frozenset(connection.scalars(shadows)))
 
@@ -400,8 +377,8 @@ def past_nights(
     """
     beside = model if shadow else None
     with ledger.reading() as connection:
-        runs = in_force(connection, series, beside, RUNS.c.night < night)[-FURTHEST:]
-        tonight = [run.entry for run in in_force(connection, series, beside, RUNS.c.night == night)]
+        runs = connection.execute(in_force(series, beside, RUNS.c.night < night)).all()[-FURTHEST:]
+        tonight = [run.entry for run in connection.execute(in_force(series, beside, RUNS.c.night == night))]
         facts = nights_at(connection, [run.entry for run in runs] + tonight)
         came = {run: facts[run.entry].delivery for run in runs}
         measures = [run for run in runs if (delivery := came[run]) is not None and delivery.measure][-WINDOW:]

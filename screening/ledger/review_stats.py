@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot
+from typing import Any
 
+import sqlalchemy as sa
 from scipy.special import ndtri
 
 from screening.documents.base import Estimate
@@ -22,7 +24,7 @@ from screening.documents.history import (
     Words,
 )
 from screening.ledger.database import WAITING
-from screening.ledger.verdicts import DISPUTED, HAS_IT, Judgement
+from screening.ledger.verdicts import DISPUTED, HAS_IT, UNDECIDED
 from screening.statistics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
 
 
@@ -64,7 +66,7 @@ def _ends(found: float, judged: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def to_date(nights: Iterable[str], verdicts: Sequence[Judgement]) -> Iterator[ShareToDate]:
+def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
     A case counts once, by the last word on it until then; each verdict is looked at once.
@@ -80,17 +82,6 @@ def to_date(nights: Iterable[str], verdicts: Sequence[Judgement]) -> Iterator[Sh
             last[one.case_id] = one.verdict
             counts[one.verdict] += 1
         yield ShareToDate(night=night, **vars(of_judged(counts)))
-
-
-@dataclass(frozen=True)
-class Flagged:
-    """The flagged cases of a night in force; by name those in the random audit and those ever judged."""
-
-    night: str
-    cases: int
-    waiting: int  # New or pending when they were scored: the random audit is drawn from these.
-    states: Mapping[str, str]
-    audit: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -122,7 +113,7 @@ def pooled(samples: Collection[Sample]) -> Sample:
 
 
 def flagged_samples(
-    nights: Sequence[Flagged], verdicts: Sequence[Judgement], recognisable: bool
+    nights: Sequence[tuple[NightRun, Sequence[sa.Row[Any]]]], verdicts: Sequence[sa.Row[Any]]
 ) -> list[Sample]:
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
@@ -132,53 +123,58 @@ def flagged_samples(
     judged. A night on whose own page the audit was not judged whole is left out: by preference or by length
     of stay some are judged sooner than others.
 
-    `nights`: in force, in order. `verdicts`: of the same series, in order of time.
-    `recognisable`: whether an id means the same patient on another night.
+    `nights`: in force, in order; of each the flagged cases in the random audit and those ever judged.
+    `verdicts`: of the same series, in order of time.
     """
     rows: dict[tuple[str, str], int] = {}
     before = ""
-    for at, night in enumerate(nights):
-        for name in night.states:
-            rows[night.night, name] = rows.get((before, name), at)
-        before = night.night if recognisable else ""
+    for at, (night, cases) in enumerate(nights):
+        for case in cases:
+            rows[night.night, case.case_id] = rows.get((before, case.case_id), at)
+        before = night.night if night.question.recognisable else ""
     answered = {(one.night, one.case_id) for one in verdicts}
     words = {
         (rows[one.night, one.case_id], one.case_id): one.verdict
         for one in verdicts
-        if one.judged and (one.night, one.case_id) in rows
+        if one.verdict not in UNDECIDED and (one.night, one.case_id) in rows
     }
 
-    def sample(night: Flagged) -> Sample:
-        word = {name: words.get((rows[night.night, name], name)) for name in night.states}
-        waiting = [name for name, state in night.states.items() if state in WAITING]
+    def sample(night: NightRun, cases: Sequence[sa.Row[Any]]) -> Sample:
+        n_waiting = night.new + night.pending
+        word = {case.case_id: words.get((rows[night.night, case.case_id], case.case_id)) for case in cases}
+        drawn = [case.case_id for case in cases if case.drawn]
+        waiting = [case.case_id for case in cases if case.state in WAITING]
         audit = [name for name in waiting if (night.night, name) in answered]
-        if len(audit) < night.waiting:
-            audit = [name for name in night.audit if (night.night, name) in answered]
-            if len(audit) < len(night.audit):
+        if len(audit) < n_waiting:
+            audit = [name for name in drawn if (night.night, name) in answered]
+            if len(audit) < len(drawn):
                 return Sample()
         judged = [name for name in audit if word[name]]
-        if night.waiting and not judged:
+        if n_waiting and not judged:
             return Sample()
-        settled = [(name, state) for name, state in night.states.items() if state not in WAITING]
         # Known from an earlier row, it has the condition as far as anybody knows.
-        flags = [(name, 1.0, (word[name] or state) in HAS_IT) for name, state in settled]
-        for name in judged:
-            patient = name if recognisable else f"{night.night} {name}"
-            flags.append((patient, night.waiting / len(judged), word[name] in HAS_IT))
+        flags = [
+            (case.case_id, 1.0, (word[case.case_id] or case.state) in HAS_IT)
+            for case in cases
+            if case.state not in WAITING
+        ]
+        flags += [(_patient(night, name), n_waiting / len(judged), word[name] in HAS_IT) for name in judged]
         return Sample(1, night.cases, flags)
 
-    return [sample(night) for night in nights]
+    return [sample(*night) for night in nights]
 
 
-def unflagged_sample(night: str, cases: int, verdicts: Sequence[Judgement], recognisable: bool) -> Sample:
+def unflagged_sample(night: NightRun, verdicts: Sequence[sa.Row[Any]]) -> Sample:
     """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
-    judged = [one for one in verdicts if not one.flagged and one.judged]
-    weight = cases / max(len(judged), 1)
-    rows = [
-        (one.case_id if recognisable else f"{night} {one.case_id}", weight, one.verdict in HAS_IT)
-        for one in judged
-    ]
+    judged = [one for one in verdicts if not one.flagged and one.verdict not in UNDECIDED]
+    cases = night.unflagged.cases
+    rows = [(_patient(night, one.case_id), cases / len(judged), one.verdict in HAS_IT) for one in judged]
     return Sample(1, cases, rows) if judged else Sample()
+
+
+def _patient(night: NightRun, name: str) -> str:
+    """Whom an id means: where no column names the patients, somebody else on each night."""
+    return name if night.question.recognisable else f"{night.night} {name}"
 
 
 def of_flagged(flagged: Sample) -> FlaggedShare:

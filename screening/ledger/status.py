@@ -39,7 +39,7 @@ class Due:
     @property
     def latest(self) -> str:
         """The last night that is believed: it is the 2nd somewhere while it is the 1st here."""
-        return (self.now + DAY).date().isoformat()
+        return str((self.now + DAY).date())
 
 
 @dataclass(frozen=True)
@@ -141,22 +141,22 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     """
     nights = defaultdict(list)
     entries = sa.select(RUNS.c.series, RUNS.c.night, sa.func.min(RUNS.c.entry), sa.func.max(RUNS.c.entry))
-    entries = entries.where(~RUNS.c.shadow).group_by(RUNS.c.series, RUNS.c.night)
     with ledger.reading() as connection:
-        for series, *night in connection.execute(entries):
+        for series, *night in connection.execute(
+            entries.where(~RUNS.c.shadow).group_by(RUNS.c.series, RUNS.c.night)
+        ):
             nights[series].append((*night,))
-        closed = {shown_series(series): facts for series, facts in retired(connection).items()}
+        closed, excused_of = retired(connection), excuses(connection)
         known = {shown_series(series): series for series in sorted(nights)}
-        found, excused_of = [], excuses(connection)
-        for name in names or [name for name in known if name not in closed]:
-            if name in closed:
-                facts = closed[name]
+        pulses = []
+        for name in names or [name for name, series in known.items() if series not in closed]:
+            series = known.get(name, name)
+            if facts := closed.get(series):
                 words = f"retired on {facts['recorded'][:10]}, last night {facts['last']}: {facts['reason']}"
-                found.append(Pulse(True, words, name))
+                pulses.append(Pulse(True, words, name))
             else:
-                series = known.get(name, name)
-                found.append(_pulse(connection, name, excused_of[series], nights[series], due))
-    return found or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
+                pulses.append(_pulse(connection, name, excused_of[series], nights[series], due))
+    return pulses or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
 
 
 def _pulse(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,11 +122,26 @@ def stored(part: Part) -> dict[str, object]:
 
 def part_in(row: Any) -> Part:
     """Inverse of `stored` (Unchained: naming the entry, where it holds something else)."""
-    names, gone, salts = json.loads(row.names), json.loads(row.gone), row.salts
-    whole = isinstance(names, list) and isinstance(gone, dict) and isinstance(salts, bytes)
-    if not whole or len(salts) != SALT * len(names) or not all(isinstance(name, str) for name in names):
+    facts, names, gone = (read_in(row.entry, text) for text in (row.facts, row.names, row.gone))
+    whole = isinstance(names, list) and isinstance(gone, dict) and isinstance(row.salts, bytes)
+    whole = whole and all(re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values())
+    if not whole or len(row.salts) != SALT * len(names) or not all(isinstance(name, str) for name in names):
         raise Unchained(f"the audit trail is broken: names of entry {row.entry} cannot be read")
-    return Part(row.what, json.loads(row.facts), names, salts, gone)
+    return Part(row.what, facts, names, row.salts, gone)
+
+
+def read_in(entry: int, text: str) -> Any:
+    """What a text of an entry holds (Unchained where it is no JSON)."""
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError):
+        raise Unchained(f"the audit trail is broken: entry {entry} cannot be read") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number that was written")
+    return number
 
 
 def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
@@ -144,10 +160,15 @@ def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
     return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
 
 
+def streamed(connection: sa.Connection, chosen: sa.Select[Any]) -> sa.CursorResult[Any]:
+    """Rows of which few are in memory at a time: a part of many cases is large."""
+    return connection.execute(chosen, execution_options={"yield_per": 100})
+
+
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
-    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(AT_ONCE // 5)
+    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(100)
     while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
         yield from rows
         after = (rows[-1].entry, rows[-1].part)
@@ -189,10 +210,7 @@ def plain(value: Any) -> str:
 
 Each = TypeVar("Each")
 
-AT_ONCE = 500
-"""Names given in one statement: more are too many for some databases."""
 
-
-def portions(values: Sequence[Each]) -> Iterator[Sequence[Each]]:
-    """The values in their order, some at a time."""
-    return (values[first : first + AT_ONCE] for first in range(0, len(values), AT_ONCE))
+def portions(values: Sequence[Each], at_once: int = 500) -> Iterator[Sequence[Each]]:
+    """The values in their order, some at a time: more in one statement are too many for some databases."""
+    return (values[first : first + at_once] for first in range(0, len(values), at_once))

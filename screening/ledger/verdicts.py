@@ -13,15 +13,15 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
-from screening.documents.run import VERDICTS, RunDocument
+from screening.documents.run import RunDocument, Word
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
@@ -33,58 +33,54 @@ HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""
 
 DISPUTED = "disputed"
+UNDECIDED = ("unsure", DISPUTED)
+"""Words after which a case is not judged."""
 
 FORMAT = 1
 MAX_BYTES = 16 << 20
 LONGEST_TOKEN = 4096
-LONGEST = {"site": 100, "initials": 20, "note": 2000}
 
 
-@dataclass(frozen=True)
+def _in_utc(text: str) -> str:
+    """A time in UTC, so that texts follow each other as times do."""
+    time = datetime.datetime.fromisoformat(text)
+    # A clock may be a little fast.
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    if time.tzinfo is None or time > soon:
+        raise ValueError("it has no zone, or is still to come")
+    return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+NO_NULL = r"^[^\x00]*$"
+"""No ledger can hold a null, and nobody types one."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", validate_by_name=True))
 class Verdict:
-    """One reviewer's word on one case."""
+    """One reviewer's word on one case, as a line of a file has it."""
 
-    case_id: str  # Id of the row, or of the group where rows come in groups.
-    verdict: str  # One of `VERDICTS`.
-    site: str = ""
-    initials: str = ""
-    note: str = ""
-    given: str | None = None  # When, ISO 8601 in UTC; None where nobody noted it.
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The word that stands on a case of a run."""
-
-    key: str
-    case_id: str
-    night: str
-    flagged: bool
-    verdict: str  # One of `VERDICTS`, or "disputed" where two reviewers contradict each other.
-
-    @property
-    def judged(self) -> bool:
-        """Whether it says that the condition is there, or that it is not."""
-        return self.verdict not in ("unsure", DISPUTED)
+    # Of the row, or of the group where rows come in groups.
+    case_id: Annotated[str, Field(alias="id")]
+    verdict: Word
+    site: Annotated[str, Field(max_length=100, pattern=NO_NULL)] = ""
+    initials: Annotated[str, Field(max_length=20, pattern=NO_NULL)] = ""
+    note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
+    # When, ISO 8601 in UTC; None where nobody noted it.
+    given: Annotated[str, AfterValidator(_in_utc)] | None = None
 
 
-def reviewable(ledger: Ledger, key: str) -> dict[str, bool]:
-    """Ids of a run on which a verdict may be given, and whether each was flagged or drawn at random.
+def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
+    """A run, and the ids on which a verdict may be given, with whether each was flagged or drawn at random.
 
-    Raises UsageError: the ledger has no such run.
+    Raises UsageError: the ledger has no such run, or nobody was to review it.
     """
-    with ledger.reading() as connection:
-        return _reviewable(connection, key)[1]
-
-
-def _reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
     if run.shadow:
         raise UsageError("the run was scored in shadow, so nobody was to review it; review the champion's")
     cases = sa.select(CASES.c.case_id, CASES.c.state.is_not(None)).join(RUNS, RUNS.c.entry == CASES.c.entry)
-    return run, {name: flagged for name, flagged in connection.execute(cases.where(RUNS.c.key == key))}
+    return run, dict(connection.execute(cases.where(RUNS.c.key == key)).all())
 
 
 def record_verdicts(
@@ -100,13 +96,13 @@ def record_verdicts(
     outcomes = Counter({"new": 0, "changed": 0, "unchanged": 0, "older": 0})
     names = set()
     with ledger.writing() as connection:
-        run, flagged = _reviewable(connection, key)
+        run, flagged = reviewable(connection, key)
         for verdict in verdicts:
             is_flagged = flagged[verdict.case_id]
             outcomes[_enter(connection, ledger.clock(), run, is_flagged, verdict, entered_by or {})] += 1
             names.add(verdict.case_id)
-        standing = in_order(connection, run.series, REVIEWS.c.key == key)
-        disputed = sum(one.verdict == DISPUTED and one.case_id in names for one in standing)
+        words = in_order(connection, REVIEWS.c.key == key)
+        disputed = sum(word.verdict == DISPUTED and word.case_id in names for word in words)
     return dict(outcomes) | {"disputed": disputed}
 
 
@@ -158,30 +154,42 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     return ("initials", site, initials) if initials else ("login", login)
 
 
-def in_order(
-    connection: sa.Connection, series: str | None = None, *which: sa.ColumnElement[bool]
-) -> Iterator[Judgement]:
-    """The words that stand, in order of their nights; of two tables of a night that recorded later is last.
+def standing(*which: sa.ColumnElement[bool]) -> sa.Subquery:
+    """The word that stands on each case of a run: `key`, `case_id`, `series`, `night`, `flagged`, `verdict`.
 
-    `series`: only of this one. `which`: what holds for the verdicts besides.
+    `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
+    `which`: what holds for the verdicts that are looked at.
     """
-    entered = sa.select(RUNS.c.key, sa.func.max(RUNS.c.entry).label("run")).group_by(RUNS.c.key)
-    chosen = sa.select(REVIEWS).where(*which)
-    if series is not None:
-        entered = entered.where(RUNS.c.series == series)
-        chosen = chosen.where(REVIEWS.c.series == series)
-    last = entered.subquery()
-    rows = connection.execute(
-        chosen.outerjoin(last, last.c.key == REVIEWS.c.key).order_by(
-            REVIEWS.c.night, last.c.run, REVIEWS.c.case_id, REVIEWS.c.given, REVIEWS.c.entry
-        )
+    mine, latest = [REVIEWS.c.key, REVIEWS.c.case_id], [REVIEWS.c.given.desc(), REVIEWS.c.entry.desc()]
+    turn = sa.func.row_number().over(partition_by=[*mine, REVIEWS.c.reviewer], order_by=latest)
+    last = sa.select(REVIEWS, turn.label("turn")).where(*which).subquery()
+    case, latest = [last.c.key, last.c.case_id], [last.c.given.desc(), last.c.entry.desc()]
+    side = sa.case((last.c.verdict.in_(HAS_IT), 1), (last.c.verdict == "ruled out", -1), else_=0)
+    apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(partition_by=case)
+    newest = sa.func.row_number().over(partition_by=case, order_by=latest)
+    words = sa.select(last, apart.label("apart"), newest.label("newest")).where(last.c.turn == 1).subquery()
+    run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key).scalar_subquery()
+    verdict = sa.case((words.c.apart == 2, DISPUTED), else_=words.c.verdict)
+    columns = [words.c[name] for name in ("key", "case_id", "series", "night", "flagged")]
+    return (
+        sa.select(*columns, verdict.label("verdict"), run.label("run")).where(words.c.newest == 1).subquery()
     )
-    for (key, case_id), words in groupby(rows, key=lambda row: (row.key, row.case_id)):
-        latest = {row.reviewer: row for row in words}
-        newest = max(latest.values(), key=lambda row: (row.given, row.entry))
-        verdicts = {row.verdict for row in latest.values()}
-        disputed = "ruled out" in verdicts and not verdicts.isdisjoint(HAS_IT)
-        yield Judgement(key, case_id, newest.night, newest.flagged, DISPUTED if disputed else newest.verdict)
+
+
+def in_order(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
+    """The words that stand, in order of their nights and runs; see `standing`."""
+    words = standing(*which)
+    return connection.execute(sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)).all()
+
+
+def last_words(*which: sa.ColumnElement[bool]) -> sa.Subquery:
+    """Of every case the word that stands on its last night; see `standing`."""
+    words = standing(*which)
+    later = sa.func.row_number().over(
+        partition_by=words.c.case_id, order_by=[words.c.night.desc(), words.c.run.desc()]
+    )
+    numbered = sa.select(words, later.label("turn")).subquery()
+    return sa.select(numbered).where(numbered.c.turn == 1).subquery()
 
 
 def review(
@@ -213,9 +221,9 @@ def review(
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
     if series is not None and known.series != series:
         raise UsageError(f"{run} is not of series {series} but of {known.series}")
-    content = _content(Path(verdicts))
-    needed = document.model.stated.verdicts_need
-    given = _checked(content, document.run_id, reviewable(ledger, known.key), needed)
+    with ledger.reading() as connection:
+        _, cases = reviewable(connection, known.key)
+    given = _read(Path(verdicts), document, cases)
     outcomes = record_verdicts(ledger, known.key, given, reviewer)
     return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | outcomes
 
@@ -232,84 +240,51 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _content(path: Path) -> object:
+def _read(path: Path, run: RunDocument, known: Mapping[str, bool]) -> list[Verdict]:
+    """The verdicts of a file that a page saved (VerdictError with all faults)."""
     try:
-        return json.loads(read_bounded(path, MAX_BYTES, UsageError))
+        content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
-
-
-def _checked(content: object, run_id: str, known: dict[str, bool], needed: Sequence[str]) -> list[Verdict]:
     if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
     faults = []
     if content.get("format") != FORMAT:
         faults.append(f"its format is not {FORMAT}")
-    if content.get("run_id") != run_id:
-        faults.append(f"it belongs to another run: its run_id is not {run_id}")
-    shared = {name: content.get(name, "") for name in ("site", "initials")}
-    faults += [f"the file: {fault}" for fault in _text_faults(shared)]
-    seen: set[str] = set()
-    for place, one in enumerate(content["verdicts"], start=1):
-        faults += [f"verdict {place}: {fault}" for fault in _faults(one, shared, known, seen, needed)]
+    if content.get("run_id") != run.run_id:
+        faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
+    shared = {name: content[name] for name in ("site", "initials") if name in content}
+    _, problems = _line({"id": "", "verdict": "unsure"}, shared)
+    if problems:
+        faults, shared = [*faults, *(f"the file: {problem}" for problem in problems)], {}
+    verdicts, names, needed = [], set[str](), run.model.stated.verdicts_need
+    for place, line in enumerate(content["verdicts"], start=1):
+        verdict, problems = _line(line, shared)
+        name = line.get("id") if isinstance(line, dict) else None
+        if isinstance(name, str):
+            problems += [] if name in known else ["its id is none of this run's flagged or sampled"]
+            problems += ["its id occurs twice"] if name in names else []
+            names.add(name)
+        if verdict is not None:
+            lacking = [key for key in needed if not getattr(verdict, key).strip()]
+            problems += [f"it has no {key}, which the contract asks for" for key in lacking]
+            verdicts.append(verdict)
+        faults += [f"verdict {place}: {problem}" for problem in problems]
     if faults:
         raise VerdictError(faults)
-    return [
-        Verdict(
-            one["id"],
-            one["verdict"],
-            **shared | {name: one[name] for name in LONGEST if name in one},
-            given=_time(one["given"]) if "given" in one else None,
-        )
-        for one in content["verdicts"]
-    ]
+    return verdicts
 
 
-def _faults(
-    one: object, shared: dict[str, object], known: dict[str, bool], seen: set[str], needed: Sequence[str]
-) -> Iterator[str]:
-    if not isinstance(one, dict):
-        yield "it is no object with id and verdict"
-        return
-    name = one.get("id")
-    if not isinstance(name, str) or name not in known:
-        yield "its id is none of this run's flagged or sampled"
-    elif name in seen:
-        yield "its id occurs twice"
-    else:
-        seen.add(name)
-    if one.get("verdict") not in VERDICTS:
-        yield f"its verdict is none of {', '.join(VERDICTS)}"
-    yield from _text_faults(one)
-    if "given" in one and _time(one["given"]) is None:
-        yield "the time it was given is no time with its zone, or still to come"
-    if not set(one) <= {"id", "verdict", "given", *LONGEST}:
-        yield "it has keys that a verdict has not"
-    for key in needed:
-        if not str((shared | one).get(key, "")).strip():
-            yield f"it has no {key}, which the contract asks for"
-
-
-def _time(text: object) -> str | None:
-    """A time in UTC, so that texts follow each other as times do; None where it is none that can be."""
+def _line(line: object, shared: Mapping[str, object]) -> tuple[Verdict | None, list[str]]:
+    """A verdict, or what is wrong with it, without anything that the line holds."""
     try:
-        time = datetime.datetime.fromisoformat(text if isinstance(text, str) else "")
-    except ValueError:
-        return None
-    # A clock may be a little fast.
-    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    if time.tzinfo is None or time > soon:
-        return None
-    return time.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-
-
-def _text_faults(texts: Mapping[str, object]) -> Iterator[str]:
-    for name, longest in LONGEST.items():
-        text = texts.get(name, "")
-        if not isinstance(text, str):
-            yield f"its {name} is no text"
-        elif len(text) > longest:
-            yield f"its {name} is longer than {longest} characters"
-        # No ledger can hold them, and nobody types them.
-        elif "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-            yield f"its {name} holds a null or half a character"
+        whole = {**shared, **line} if isinstance(line, dict) else line
+        return TypeAdapter(Verdict).validate_python(whole), []
+    except ValidationError as error:
+        names = {*Verdict.__dataclass_fields__, "id"}
+        return None, [
+            f"its {problem['loc'][0]}: {problem['msg']}"
+            if problem["loc"] and problem["loc"][0] in names
+            else "it is no object with the keys of a verdict alone"
+            for problem in error.errors(include_input=False)
+        ]

@@ -16,9 +16,18 @@ import sqlalchemy as sa
 from screening.documents.run import LedgerFacts, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import MARKS, PARTS, PROJECTED, RUNS, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import MARKS, PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
-from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, Reserved, append, facts_in, project
+from screening.ledger.kinds import (
+    Accepted,
+    Erasing,
+    Forgotten,
+    Purged,
+    append,
+    facts_in,
+    is_reserved,
+    project,
+)
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.spelling import shown_series
 from screening.storage.serialization import read_document
@@ -128,11 +137,16 @@ def _compare(connection: sa.Connection, table: sa.Table, again: sa.Table) -> Non
 
 
 def _refuse_strangers(connection: sa.Connection) -> None:
-    """Views, triggers and tables that are not ours can say something else than the trail."""
+    """Views, triggers, tables and columns that are not ours can say something else than the trail."""
     looked = sa.inspect(connection)
-    known = {*TABLES.tables, *PROJECTED.tables}
+    ours = {**TABLES.tables, **PROJECTED.tables}
     there = [f"view {name}" for name in looked.get_view_names()]
-    there += [f"table {name}" for name in looked.get_table_names() if name not in known]
+    for name in looked.get_table_names():
+        columns = [column["name"] for column in looked.get_columns(name)] if name in ours else []
+        there += [] if name in ours else [f"table {name}"]
+        there += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
+    settings = connection.scalars(sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version"))
+    there += [f"setting {name}" for name in settings]
     if connection.dialect.name == "sqlite":
         asked = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     else:
@@ -200,15 +214,8 @@ def _not_in_trail(
         if facts is None or facts.chain != chain or (facts.entry, facts.head) in accepted:
             continue
         known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
-        if not known and not _is_reserved(connection, facts.series, run.date):
+        begun = connection.scalars(sa.select(MARKS.c.series).where(MARKS.c.night == run.date).distinct())
+        whose = [series for series in begun if shown_series(series) == facts.series]
+        # What a killed command left before its night was entered is scored again.
+        if not known and not any(is_reserved(connection, series, run.date) for series in whose):
             yield path.parent, facts
-
-
-def _is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
-    """Whether a night was being scored, and has not been entered since."""
-    marks = sa.select(MARKS).where(MARKS.c.kind == Reserved.KIND, MARKS.c.night == night)
-    for mark in connection.execute(marks):
-        if shown_series(mark.series) == series:
-            mine = (RUNS.c.series == mark.series) & (RUNS.c.night == night) & (RUNS.c.entry > mark.entry)
-            return connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is None
-    return False

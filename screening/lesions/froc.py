@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from screening.documents.base import Estimate
+from screening.documents.figures import MinSensitivity
 from screening.documents.validation import Froc, LesionFacts
 from screening.errors import UsageError
 from screening.lesions.maps import CONNECTIVITY, Grid, lesion_map
@@ -18,7 +19,7 @@ from screening.statistics.intervals import (
     share_range,
     students_share,
 )
-from screening.statistics.threshold_search import FLAG_EVERYTHING, Rule, pick
+from screening.statistics.threshold_search import FLAG_EVERYTHING, pick
 
 # Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
 SMOOTHINGS = (0.0, 1.0)
@@ -76,10 +77,12 @@ class _Setting:
         return float(self.false.mean()), self.smoothing, self.min_voxels
 
 
-def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tuple[float, LesionFacts]:
+def chosen_by_lesions(
+    patients: Sequence[Patient], rule: MinSensitivity, seed: int
+) -> tuple[float, LesionFacts]:
     """The threshold, and how maps are smoothed and opened: fewest false clusters at the sensitivity asked.
 
-    The rule is "min_sensitivity", of lesions; `seed` is of the draws behind the interval of false clusters.
+    The rule is of lesions; `seed` is of the draws behind the interval of false clusters.
     Raises UsageError where there are too few lesions for the promise.
     """
     settings = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
@@ -92,7 +95,7 @@ def chosen_by_lesions(patients: Sequence[Patient], rule: Rule, seed: int) -> tup
         smoothing=best.smoothing,
         min_voxels=best.min_voxels,
         connectivity=CONNECTIVITY,
-        asked=float(rule.value or 0.0),
+        asked=rule.value,
         n_patients=len(patients),
         n_lesions=m,
         missed=misses,
@@ -119,7 +122,7 @@ def lesions_elsewhere(
     false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
     here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
     try:
-        local = _threshold(peaks, codes, Rule("min_sensitivity", how.asked))[0]
+        local = _threshold(peaks, codes, MinSensitivity(how.asked))[0]
     except UsageError:
         local = None
     seen = how.replace(
@@ -150,7 +153,7 @@ def _peaks(patients: Sequence[Patient], maps: Sequence[np.ndarray]) -> tuple[np.
     return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
 
 
-def _setting(patients: Sequence[Patient], rule: Rule, sd: float, least: int) -> _Setting:
+def _setting(patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int) -> _Setting:
     maps = _maps(patients, sd, least)
     peaks, codes = _peaks(patients, maps)
     threshold, design = _threshold(peaks, codes, rule)
@@ -158,13 +161,13 @@ def _setting(patients: Sequence[Patient], rule: Rule, sd: float, least: int) -> 
     return _Setting(sd, least, peaks, codes, threshold, design, np.array(false, dtype=float))
 
 
-def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: Rule) -> tuple[float, float]:
+def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity) -> tuple[float, float]:
     """The largest threshold that keeps the promise of new lesions, and the design effect of those below."""
     m = len(peaks)
     distinct = np.unique(peaks)
     thresholds = np.concatenate([[FLAG_EVERYTHING], distinct])
     hits = m - np.searchsorted(np.sort(peaks), thresholds, side="left")
-    cut = np.sort(peaks)[min(int((1 - (rule.value or 0.0)) * m), m - 1)] if m else 0.0
+    cut = np.sort(peaks)[min(int((1 - rule.value) * m), m - 1)] if m else 0.0
     below = peaks < cut
     design = design_effect(below, codes) if below.any() and not below.all() else 1.0
     # Too few patients for a promise about new ones: it then holds for further lesions of these, and the

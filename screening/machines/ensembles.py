@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -363,6 +364,9 @@ class BlendedEnsemble:
 class BlendedClassifier(Classifier):
     """The blend as an estimator: every member fitted on folds at its own parameters, two classes.
 
+    It scales by itself: of its members trees need no scale, and a kernel machine on columns in units of
+    their own learns little.
+
     Parameters
     ----------
     members : tuple of estimators
@@ -385,6 +389,8 @@ class BlendedClassifier(Classifier):
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         if len(self.classes_) > 2:  # in scikit-learn's words, which its checks look for
             raise ValueError("Only binary classification is supported. The type of the target is multiclass.")
+        self.scaler_ = StandardScaler().fit(x)
+        x = self.scaler_.transform(x)
         folds = min(self.folds, int(np.bincount(codes).min()))
         if folds < 2:
             raise ValueError("the rarer class has one row: nothing is left to scale scores by")
@@ -408,7 +414,7 @@ class BlendedClassifier(Classifier):
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log odds, (n_rows,), of the second of ``classes_``."""
         check_is_fitted(self)
-        return self.ensemble_.decisions(self._rows(X))[:, 0]
+        return self.ensemble_.decisions(self.scaler_.transform(self._rows(X)))[:, 0]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import RandomForestClassifier
+from sklearn import config_context
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -247,15 +247,23 @@ class _Forest(TreesClassifier):
         if self.max_depth is not None:
             check_whole(self, "max_depth")
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
-        """Fitted decision trees on float32 rows and codes of their classes."""
+    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Of each tree its seed, the rows that it learns from and their weights."""
         raise NotImplementedError
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
-        self.trees_ = Trees.of(self._grown(x, codes))
-
-    def _depth(self) -> int:
-        return DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST)
+        trees = []
+        # Of a thousand trees, looking at their parameters again takes as long as growing many of them.
+        with config_context(skip_parameter_validation=True):
+            for seed, rows, weights in self._draw(codes):
+                tree = DecisionTreeClassifier(
+                    max_features="sqrt",
+                    max_depth=DEEPEST if self.max_depth is None else min(self.max_depth, DEEPEST),
+                    min_samples_leaf=self.min_samples_leaf,
+                    random_state=seed,
+                )
+                trees.append(tree.fit(x[rows], codes[rows], sample_weight=weights, check_input=False))
+        self.trees_ = Trees.of(trees)
 
     @property
     def _n_trees(self) -> int:
@@ -329,20 +337,28 @@ class RandomForest(_Forest):
         if not isinstance(self.class_weight, dict) and self.class_weight not in _WEIGHTS:
             raise ValueError(f"class_weight must be one of {', '.join(_WEIGHTS)}, got {self.class_weight!r}")
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
-        weight: Any = None if self.class_weight == "none" else self.class_weight
-        if isinstance(weight, dict):
-            weight = {code: weight.get(name, 1.0) for code, name in enumerate(self.classes_)}
-        forest = RandomForestClassifier(
-            n_estimators=self.n_estimators,
-            max_depth=self._depth(),
-            min_samples_leaf=self.min_samples_leaf,
-            class_weight=weight,
-            max_samples=MOST_DRAWN if len(x) > MOST_DRAWN else None,
-            random_state=self.seed,
-            n_jobs=1,  # folds are fitted side by side already
-        )
-        return forest.fit(x, codes).estimators_
+    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        # The trees of scikit-learn's RandomForestClassifier, which for every tree looks at all rows, drawn or
+        # not: of many rows that takes longer than to grow it.
+        numbers = np.random.RandomState(self.seed)
+        n_classes = len(self.classes_)
+        first_of_class = np.unique(codes, return_index=True)[1]
+        of_class = np.ones(n_classes)
+        if isinstance(self.class_weight, dict):
+            of_class = np.array([self.class_weight.get(name, 1.0) for name in self.classes_])
+        elif self.class_weight == "balanced":
+            of_class = len(codes) / (n_classes * np.bincount(codes))
+        for _ in range(self.n_estimators):
+            seed = numbers.randint(np.iinfo(np.int32).max)
+            n_drawn = min(len(codes), MOST_DRAWN)
+            drawn = np.random.RandomState(seed).randint(0, len(codes), n_drawn)
+            times = np.bincount(drawn, minlength=len(codes))
+            # A class that was not drawn keeps its place by a row without weight.
+            rows = np.union1d(np.flatnonzero(times), first_of_class)
+            if self.class_weight == "balanced_subsample":
+                counts = np.bincount(codes, times, n_classes)
+                of_class = n_drawn / (np.count_nonzero(counts) * np.maximum(counts, 1))
+            yield seed, rows, times[rows] * of_class[codes[rows]]
 
 
 class BalancedForest(_Forest):
@@ -373,18 +389,10 @@ class BalancedForest(_Forest):
         self.min_samples_leaf = min_samples_leaf
         self.seed = seed
 
-    def _grown(self, x: np.ndarray, codes: np.ndarray) -> list[DecisionTreeClassifier]:
+    def _draw(self, codes: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(self.seed)
         members = [np.flatnonzero(codes == code) for code in range(len(self.classes_))]
         fewest = min(*map(len, members), MOST_DRAWN // len(members))
-        trees = []
         for _ in range(self.n_estimators):
             drawn = np.concatenate([rng.choice(rows, fewest) for rows in members])
-            tree = DecisionTreeClassifier(
-                max_features="sqrt",
-                max_depth=self._depth(),
-                min_samples_leaf=self.min_samples_leaf,
-                random_state=int(rng.integers(2**31)),
-            )
-            trees.append(tree.fit(x[drawn], codes[drawn], check_input=False))
-        return trees
+            yield int(rng.integers(2**31)), drawn, np.ones(len(drawn))

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from joblib import Parallel, delayed
 
 from screening.documents.base import Reason
+from screening.documents.figures import Rule
 from screening.documents.history import OverviewDocument, SeriesNight, worst
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
@@ -28,6 +29,7 @@ from screening.ledger.status import Excuses, excused
 from screening.ledger.verifying import refuse_older
 from screening.network.processes import Budget, Ended, Order, Processes, Workers
 from screening.network.site import Network
+from screening.page import format as shown
 from screening.page.page import render_overview
 from screening.parallel import opened
 from screening.sources.opening import digests
@@ -367,16 +369,16 @@ def _lies_there(cohort: str) -> bool:
     return "://" not in cohort and (Path(cohort).exists() or bool(glob.glob(cohort, recursive=True)))
 
 
-def check_rule(agreed: Mapping[str, float] | None, model: Path) -> None:
+def check_rule(agreed: Rule | None, model: Path) -> None:
     """Refuse a model whose threshold follows another rule than the agreed one.
 
     Raises ModelError: naming both, and what to do.
     """
-    for name, value in (agreed or {}).items():
-        for point in ModelDocument.from_dict(read_document(model, "model")).operating_points:
-            if (point.rule.name, point.rule.value) != (name, value):
-                known = f"{point.rule.name} {'' if point.rule.value is None else point.rule.value}".strip()
-                raise ModelError(
-                    f"the model's threshold follows {known}, and {name} {value:g} was agreed for the series; "
-                    "choose it with `screen threshold`, or correct `rule`"
-                )
+    if agreed is None:
+        return
+    for point in ModelDocument.from_dict(read_document(model, "model")).operating_points:
+        if (point.rule.name, point.rule.value) != (agreed.name, agreed.value):
+            raise ModelError(
+                f"the model's threshold follows another rule ({shown.rule(point.rule)}) than was agreed for "
+                f"the series ({shown.rule(agreed)}); choose it with `screen threshold`, or correct `rule`"
+            )

@@ -18,7 +18,7 @@ from screening.documents.run import RunModel
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
-from screening.page.drawing import names_given
+from screening.page.site_templates import draw_sample
 from screening.remedies import REMEDIES  # noqa: F401
 
 
@@ -30,7 +30,7 @@ def prepare() -> None:
     with limit_threads(1):
         for dtype in (np.float32, np.float64):
             weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
-    names_given("run")
+    draw_sample("run")
     for document in (ModelDocument, RunModel, SourceFacts):
         document.model_rebuild()
 

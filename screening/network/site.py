@@ -10,8 +10,18 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationError,
+    ValidationInfo,
+)
 
+from screening.documents.figures import Rule, rule_named
 from screening.errors import UsageError
 from screening.files import read_toml
 from screening.kernels.threads import available_cores
@@ -47,6 +57,15 @@ def _from_folder(path: Path, info: ValidationInfo) -> Path:
 
 Place = Annotated[Path, AfterValidator(_from_folder)]
 """A path, meant from the directory of the file."""
+
+
+def _rule(agreed: object) -> Rule:
+    if not isinstance(agreed, Mapping) or len(agreed) != 1:
+        raise ValueError("write one rule, such as {min_sensitivity = 0.9}")
+    ((name, value),) = agreed.items()
+    return rule_named(name, value=value)
+
+
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -54,7 +73,7 @@ Days = Annotated[int, Field(ge=0, le=366)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Site(_Table):
@@ -62,7 +81,8 @@ class Site(_Table):
 
     title: str = "Screening"  # At the head of the overview.
     ledger: str | None = None  # A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
-    runs: Place = Path("runs")  # Under it the run directories, which only their owner can read.
+    # Under it the run directories, which only their owner can read.
+    runs: Place = Field(Path("runs"), validate_default=True)
     # Copies of the pages for their readers: the overview, and a directory a series.
     publish: Place | None = None
     # mode, group: of these copies.
@@ -89,7 +109,7 @@ class SeriesPlan(_Table):
     shadow: list[Place] = []  # Models scored beside the champion.
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"  # Run directory under `runs`.
     # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
-    rule: Annotated[dict[str, float], Field(min_length=1, max_length=1)] | None = None
+    rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
     # templates, require_signature: as `screen score` takes them.
     templates: Place | None = None
     require_signature: Place | None = None

@@ -54,7 +54,9 @@ def render_comparison(document: Mapping[str, object], templates: Path | None = N
             "banner": {"title": "Methods compared", "kind": "on the same folds", "date": ""},
             "compared": compared,
             "cohorts": [_cohort(c, i, compared.first_figure, titles) for i, c in enumerate(compared.cohorts)],
-            "ranked": [(FIGURES[name], *_ranked(name, ranks.figures[name])) for name in order if ranks],
+            "ranked": [
+                (FIGURES.get(name, name), *_ranked(name, ranks.figures[name])) for name in order if ranks
+            ],
         },
         templates=templates,
         styles=("report.css", "compare.css"),
@@ -79,7 +81,7 @@ def _cohort(cohort: CohortFacts, number: int, first: str, titles: Mapping[str, s
         "drawn": drawn,
         "roc": roc(drawn, number),
         "differences": [
-            (titles[name], differences(methods, name, number, titles[name]))
+            (titles.get(name, name), differences(methods, name, number, titles.get(name, name)))
             for name in dict.fromkeys((first, *COMPARED))
             if name in present and len(methods) > 1
         ],
@@ -89,7 +91,7 @@ def _cohort(cohort: CohortFacts, number: int, first: str, titles: Mapping[str, s
 def _ranked(name: str, found: FigureRanks) -> tuple[FigureRanks, Axes, list[RankedMethod]]:
     """Friedman's test of one figure, its chart, and the methods from the best rank on."""
     ordered = sorted(found.methods, key=lambda m: m.mean_rank)
-    return found, critical_difference(name, FIGURES[name], ordered, found), ordered
+    return found, critical_difference(name, FIGURES.get(name, name), ordered, found), ordered
 
 
 MOST_CURVES = 8

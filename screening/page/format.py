@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from screening.documents.base import Estimate
-from screening.documents.figures import BEYOND_SCORES, Rule
+from screening.documents.figures import BEYOND_SCORES, GMean, MaxFlagRate, MinSensitivity, MissCost, Rule
 
 NOT_KNOWN = "–"
 LONGEST_TEXT = 2000
@@ -79,14 +79,39 @@ def count(value: object) -> str:
 
 
 def percent(value: object, places: int | None = None) -> str:
-    """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters."""
+    """Return a share (0 to 1) in per cent; one decimal below 10 % and next to 100 %, where it matters.
+
+    What is neither nobody nor everybody is not rounded to it.
+    """
     value = of_estimate(value)
     if not finite(value):
         return NOT_KNOWN
     share = 100 * value
     if places is None:
+        if 99.995 <= share < 100:
+            return ">99.99%"
+        if 0 < share < 0.095:
+            return "<0.01%" if share < 0.01 else f"{share:.2f}%"
         places = 0 if share in (0, 100) or 10 <= share < 99.5 else 1 if share < 99.95 else 2
     return f"{share:.{places}f}%"
+
+
+def chance(value: object) -> str:
+    """Return the chance of a condition in per cent, as far as past cases can tell it: `>99.9%` at most."""
+    share = of_estimate(value)
+    if not finite(share):
+        return NOT_KNOWN
+    return ">99.9%" if share > 0.999 else "<0.1%" if share < 0.001 else percent(share)
+
+
+def chance_ci(of: Estimate) -> str:
+    """Return the 95 % interval of a chance, empty where there is none."""
+    if not (finite(of.low) and finite(of.high)):
+        return ""
+    if of.low >= 0.001 and of.high <= 0.999:
+        return ci(of)
+    low, high = chance(of.low), chance(of.high)
+    return low if low == high else f"{low} to {high}"
 
 
 def ci(share: Estimate) -> str:
@@ -202,16 +227,17 @@ def days_after(day: str, other: str) -> int:
 
 def rule(value: Rule) -> str:
     """Return the rule that chose a threshold, in words."""
-    aim = value.value
-    sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
-    words = {
-        "min_sensitivity": f"sensitivity at least {percent(aim)}{sure}",
-        "max_flag_rate": f"at most {number(None if aim is None else 100 * aim)} flags per 100 rows",
-        "miss_cost": f"one missed case costs as much as {number(aim)} reviews",
-        "g_mean": "largest geometric mean of sensitivity and specificity",
-        "threshold": "threshold given by the user",
-    }
-    return words[value.name]
+    match value:
+        case MinSensitivity():
+            sure = "" if value.confidence is None else f", with {percent(value.confidence)} confidence"
+            return f"sensitivity at least {percent(value.value)}{sure}"
+        case MaxFlagRate():
+            return f"at most {number(100 * value.value)} flags per 100 rows"
+        case MissCost():
+            return f"one missed case costs as much as {number(value.value)} reviews"
+        case GMean():
+            return "largest geometric mean of sensitivity and specificity"
+    return "threshold given by the user"
 
 
 def setting(value: object) -> str:
@@ -230,7 +256,7 @@ def setting(value: object) -> str:
 FILTERS = {
     each.__name__: each
     for each in (
-            text, name, feature, unit, value_range, number, percent, ci, area_ci, p_value, ratio,
+            text, name, feature, unit, value_range, number, percent, ci, chance, area_ci, p_value, ratio,
             per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
             setting, count,
         )

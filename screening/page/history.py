@@ -1,4 +1,4 @@
-"""The page of the nights so far: workload, what reviews found, what was missed, drift and changes."""
+"""The run history: workload, what reviews found, what was missed, drift and changes."""
 
 from __future__ import annotations
 

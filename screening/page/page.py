@@ -41,6 +41,17 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     )
 
 
+def render_head(document: Mapping[str, object]) -> str:
+    """The head of that page: what it is fit for, and its operating points."""
+    model = ModelDocument.from_dict(document)
+    return draw(
+        "head.html.j2",
+        {"useful": performance.usefulness(model), **_head(model, None)},
+        styles=("report.css", "model.css"),
+        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+    )
+
+
 def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of one night, of the parsed ``run.json``; `templates` as of `render_model`.
 

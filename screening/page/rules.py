@@ -122,8 +122,8 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
     for point in model.points:
         if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
             words = (
-                f"Flags{_which(model, point)} are not shown to hit more often than chance: of the "
-                f"flagged {100 * point.ppv.low:.3g}% or more are cases, of all {100 * point.prevalence:.3g}%."
+                f"Flags{_which(model, point)} are not shown to hit more often than chance: PPV may be as "
+                f"low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
             )
             yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
 

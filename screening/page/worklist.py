@@ -11,14 +11,16 @@ from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
-from screening.documents.base import Estimate, Range
+from screening.documents.base import Range
 from screening.documents.model import Declared, ModelDocument
 from screening.documents.run import (
     VERDICTS,
     Case,
     Contribution,
     GroupFacts,
+    Listed,
     RunDocument,
+    Sampled,
     State,
     Volume,
 )
@@ -152,7 +154,7 @@ class Line:
     `case` is what the document holds; `facts` and what follows are below the line.
     """
 
-    case: Case | GroupFacts
+    case: Listed
     id: str
     as_it_is: Markup
     score: float
@@ -170,7 +172,7 @@ class Line:
     @property
     def place(self) -> list[str]:
         """What the contract wants shown beside an id, such as ward and bed."""
-        return [shown.name(text) for text in (self.case.display or {}).values()]
+        return _place(self.case)
 
     @property
     def why(self) -> Sequence[Value]:
@@ -194,6 +196,10 @@ class Line:
         return self.case.state in ("ruled out", "known")
 
 
+def _place(listed: Listed | Sampled) -> list[str]:
+    return [shown.name(text) for text in (listed.display or {}).values()]
+
+
 def scores(run: RunDocument) -> list[float]:
     """Return every score named on the page, to settle how many decimals tell them apart."""
     return [case.score for case in (*run.cases, *run.near_misses)]
@@ -211,7 +217,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
         rank=rank,
         exact=_on_class_scale(model, case),
         panel=[point.label for point in model.points].index(case.label),
-        remarks=list(filter(None, [known(case)])),
+        remarks=list(filter(None, [judged_words(case, "")])),
         unfolds=False,
     )
     if case.contributions is None:
@@ -245,26 +251,25 @@ def line_of_group(
         odds=_odds(run, group),
         rank=rank,
         exact="" if run.model.by_excess else repr(group.top_score),
-        remarks=list(filter(None, [flagged, known(group)])),
+        remarks=list(filter(None, [flagged, judged_words(group, "")])),
         facts=[("Flagged", f"{flagged} ({share})"), *_facts(run, group, group.top_score, places)],
         rows=rows,
         volume=volume,
     )
 
 
-def _odds(run: RunDocument, case: Case | GroupFacts) -> dict[str, str]:
+def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
-        words = shown.percent(case.chance)
-        return _drawn(words, f"chance {words}{_with_ends(case.chance)}", *case.chance.ends)
+        words, ends = shown.chance(case.chance), shown.chance_ci(case.chance)
+        return _drawn(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
     words = f"top {shown.percent(case.p_value)}"
     n = run.discoveries.n_calibration if run.discoveries else RAREST
     p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
-    return _drawn(words, f"{words}{_with_ends(case.p_value)}", p or 0.0, high, low)
+    return _drawn(words, f"{words}{_interval(shown.ci(case.p_value))}", p or 0.0, high, low)
 
 
-def _with_ends(share: Estimate) -> str:
-    ends = shown.ci(share)
+def _interval(ends: str) -> str:
     return f", 95% interval {ends}" if ends else ""
 
 
@@ -279,7 +284,7 @@ def _drawn(words: str, said: str, value: float, low: float | None, high: float |
     return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
 
 
-def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int) -> list[tuple[str, str]]:
+def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
     facts = [
         ("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places)),
         ("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
@@ -287,8 +292,8 @@ def _facts(run: RunDocument, case: Case | GroupFacts, score: float, places: int)
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
-        ends = shown.ci(case.chance)
-        facts.append(("Chance", shown.percent(case.chance) + (f" ({ends})" if ends else "")))
+        ends = shown.chance_ci(case.chance)
+        facts.append(("Chance", shown.chance(case.chance) + (f" ({ends})" if ends else "")))
     whose = [("Patient", shown.name(case.group))] if case.group is not None else []
     return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]
 
@@ -313,30 +318,21 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [(shown.name(name), as_it_is(name)) for name in run.sample],
+        "sampled": [(_place(one), shown.name(one.id), as_it_is(one.id)) for one in run.sample],
     }
 
 
-def judged_words(case: Case | GroupFacts) -> str:
+def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
     """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
-    words = f"{shown.count(case.nights)} nights in a row" if case.nights and case.nights > 1 else ""
+    nights = f"{shown.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
-    if last:
-        words += f"{', ' if words else ''}{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}"
-    return words
-
-
-def known(case: Case | GroupFacts) -> str:
-    """Return what the ledger knows of a case, as its line says it."""
-    nights = f"{shown.count(case.nights)} nights" if case.nights and case.nights > 1 else ""
-    last = case.last_verdict
-    said = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
-    if case.state == "known":
+    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
+    if not in_a_row and case.state == "known":
         nights = "known"
-    elif case.state == "new" and last:
+    elif not in_a_row and case.state == "new" and last:
         # Back after a night without a flag: new by the count, yet somebody has had a look before.
         nights = "new again"
-    return ", ".join(words for words in (nights, said) if words)
+    return ", ".join(filter(None, (nights, verdict)))
 
 
 def as_it_is(name: str) -> Markup:
@@ -356,10 +352,10 @@ def trail(run: RunDocument) -> str:
 
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
-    """Return whom to look at, in order."""
+    """Return the worklist in its parts, the highest score first."""
     lines = _patients(run, places) if run.groups else _rows(run, places)
     flagged = lines[: run.to_review]
-    named: list[Case | GroupFacts] = [*run.cases, *(run.groups or ())]
+    named: list[Listed] = [*run.cases, *(run.groups or ())]
     states = {line.case.state for line in flagged}
     return {
         "parts": _parts(run, flagged),

@@ -30,7 +30,8 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     Returns
     -------
     estimator
-        It has scikit-learn's ``fit`` and ``decision_function``; X is neither scaled nor encoded by it.
+        It has scikit-learn's ``fit`` and ``decision_function``; it encodes nothing, and ``auto`` alone
+        scales X.
 
     Raises
     ------

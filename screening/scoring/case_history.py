@@ -9,7 +9,7 @@ from screening.documents.base import Reason
 from screening.documents.history import SensitivityAndPpv
 from screening.documents.model import ModelDocument
 from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
-from screening.ledger.nights import NightCases, Recorded, series_by
+from screening.ledger.nights import NightCases, Tonight, series_by
 from screening.page.rules import of_run, review_due
 from screening.spelling import shown_series
 from screening.storage.model import Model
@@ -36,7 +36,7 @@ def night_of(
         question=_question(model),
         night=run.date,
         flagged=flagged,
-        sampled=tuple(run.sample),
+        sampled=tuple(one.id for one in run.sample),
         facts={
             "run_id": run.run_id,
             "model": model.digest,
@@ -105,35 +105,37 @@ def series_of(model: Model, named: str | None = None) -> str:
     return series_by(named or model.contract.series, _question(model))
 
 
-def remembered(run: RunDocument, night: NightCases, found: Recorded) -> RunDocument:
-    """The run with what the ledger knows, and why it wants attention."""
-    marked = set(found.drawn)
-    counted: dict[str, Any] = found.counts | {"drawn": len(found.drawn)}
+def remembered(run: RunDocument, night: NightCases, tonight: Tonight) -> RunDocument:
+    """The run with what the ledger knows, once it has the night, and why it wants attention."""
+    counted: dict[str, Any] = tonight.counts | {"drawn": len(tonight.drawn)}
+    named = [str(case.id if run.groups is None else case.group) for case in run.cases]
+    known = tonight.known([*{*named, *(group.group for group in run.groups or ())}])
 
-    def known(one: Named) -> Named:
-        name = str(one.id if run.groups is None and isinstance(one, Case) else one.group)
-        if name not in found.cases:
+    def remember(one: Named, name: str) -> Named:
+        if name not in known:
             return one
-        fact = found.cases[name]
-        night, word = fact.verdict or (None, None)
+        case = known[name]
+        night, word = case.verdict or (None, None)
         last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
-        state = cast(State, fact.state)
-        return one.replace(state=state, nights=fact.nights, last_verdict=last, drawn=name in marked)
+        return one.replace(
+            state=cast(State, case.state), nights=case.nights, last_verdict=last, drawn=case.drawn
+        )
 
+    assert tonight.head is not None, "it is entered"
     return run.replace(
         counts=run.counts.replace(**counted),
-        cases=[known(case) for case in run.cases],
-        groups=None if run.groups is None else [known(group) for group in run.groups],
-        attention=found.attention,
-        since=found.since,
+        cases=[*map(remember, run.cases, named)],
+        groups=None if run.groups is None else [remember(group, group.group) for group in run.groups],
+        attention=tonight.attention,
+        since=tonight.since,
         ledger=LedgerFacts(
             key=night.key,
-            revision=found.revision,
-            entry=found.head.number,
-            head=found.head.digest,
+            revision=tonight.revision,
+            entry=tonight.head.number,
+            head=tonight.head.digest,
             series=shown_series(night.series),
             shadow=night.shadow,
-            chain=found.chain,
+            chain=tonight.chain,
         ),
     )
 

@@ -289,7 +289,7 @@ def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 TABLES = ("scores.parquet", "flagged.csv")
-LISTED = ("cases", "near_misses", "groups")
+LISTED = ("cases", "near_misses", "groups", "sample", "geometries")
 NAMES = ("id", "group")
 
 
@@ -322,43 +322,37 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
 
 def document_without(document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
     """The run's document in which a patient, or nobody at all, is named."""
-    fewer, gone = dict(document), set[str]()
+    gone = set[str]()
 
-    def goes(*names: object) -> bool:
-        mine = [str(each) for each in names if each is not None and name in (None, str(each))]
-        gone.update(mine[-1:])
-        return bool(mine)
+    def others(listed: Sequence[Any]) -> list[Any]:
+        kept = []
+        for one in listed:
+            names = [one.get(key) for key in NAMES] if isinstance(one, Mapping) else [one]
+            mine = [str(each) for each in names if each is not None and name in (None, str(each))]
+            gone.update(mine[-1:])
+            kept += [] if mine else [one]
+        return kept
 
-    for part in LISTED:
-        if document.get(part):
-            listed = document[part]
-            fewer[part] = [each for each in listed if not goes(*(each.get(key) for key in NAMES))]
-    fewer["sample"] = [each for each in document["sample"] if not goes(each)]
-    if document.get("since"):
-        names = {
-            key: [each for each in listed if not goes(each)]
-            for key, listed in document["since"].items()
-            if key != "night"
-        }
-        fewer["since"] = document["since"] | names
-    if document.get("voxels"):
-        shown = [each for each in document["voxels"]["patients"] if not goes(each["group"])]
-        fewer["voxels"] = document["voxels"] | {"patients": shown}
-    if document.get("geometries"):
-        fewer["geometries"] = [each for each in document["geometries"] if not goes(each["group"])]
-    drift = document.get("drift")
-    if drift:
+    fewer = dict(document) | {part: others(document[part]) for part in LISTED if document.get(part)}
+    if since := document.get("since"):
+        fewer["since"] = since | {part: others(since[part]) for part in ("gone", "left")}
+    if voxels := document.get("voxels"):
+        fewer["voxels"] = voxels | {"patients": others(voxels["patients"])}
+    if drift := document.get("drift"):
         lot = None if name is None else kept_lot(name, document["model"]["digest"])
-        fewer["drift"] = _without_unit(drift, lot)
+        pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
+        kept = [pair for pair in pairs if lot is not None and pair[0] != lot]
+        who, cell = zip(*kept, strict=True) if kept else ((), ())
+        fewer["drift"] = drift | {"who": [*who], "cell": [*cell]}
     if not gone:
         return fewer
-    if document.get("groups"):
+    if groups := document.get("groups"):
         # A run that does not say how many patients it had counts those it lists.
-        hit = sum(bool(each["flagged"]) for each in document["groups"])
-        for key, listed in (("groups_total", len(document["groups"])), ("groups_flagged", hit)):
+        hit = sum(bool(group["flagged"]) for group in groups)
+        for key, listed in (("groups_total", len(groups)), ("groups_flagged", hit)):
             fewer[key] = listed if document.get(key) is None else document[key]
     fewer["cases_shown"] = len(fewer["cases"])
-    fewer["cases_explained"] = sum(each.get("contributions") is not None for each in fewer["cases"])
+    fewer["cases_explained"] = sum(case.get("contributions") is not None for case in fewer["cases"])
     fewer["erased"] = document.get("erased", 0) + len(gone)
     return fewer
 
@@ -372,11 +366,3 @@ def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
     """Which rows are the patient's, or anybody's, shape (n_rows,)."""
     there = [batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names]
     return np.logical_or.reduce([names == name for names in there]) | (name is None)
-
-
-def _without_unit(stored: Mapping[str, Any], lot: int | None) -> dict[str, object]:
-    """Stored counts without the hash of one patient and its cell; without all hashes where None is given."""
-    pairs = zip(*(stored.get(name, []) for name in ("who", "cell")), strict=True)
-    kept = [(who, cell) for who, cell in pairs if lot is not None and who != lot]
-    names = {"who": [who for who, _ in kept], "cell": [cell for _, cell in kept]}
-    return dict(stored) | {key: value for key, value in names.items() if key in stored}

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from screening.cohort.stream import CohortStream
 from screening.errors import UsageError
 from screening.scoring.cases import explained
-from screening.sources.database import Database
+from screening.sources.opening import Readable
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import read_document
 
@@ -21,16 +22,43 @@ REMEDY = "give --model and --cohort, the ones of this run, to work its reasons o
 
 
 def explain(
-    run: str | Path, name: str, model: Model | None = None, cohort: str | Database | None = None
+    run: str | Path, name: str, model: Model | None = None, cohort: Readable | None = None
 ) -> dict[str, Any]:
     """What a run knows of one row, and why its score is what it is.
 
-    `run`: run directory.
-    `name`: the row's id, or the id of a group: then its row with the highest score.
-    `cohort`: the run's own model and table: every row can then be explained, by all its values.
-    Returns `run` (the run's document) and `case` (as in `run.json`, and `flagged`).
-    Raises UsageError: no row has this id, its reasons were not kept, or model or table are not those of the
-    run.
+    Parameters
+    ----------
+    run : str or Path
+        Run directory.
+    name : str
+        The row's id, or the id of a group: then its row with the highest score.
+    model : Model, optional
+        The run's own: with `cohort` every row can be explained, by all its values.
+    cohort : path, Database, or a pandas, polars or Arrow table, optional
+        The table of the run.
+
+    Returns
+    -------
+    dict
+        `run`, the run's document, and `case`, as in `run.json`, and whether it is `flagged`.
+
+    Raises
+    ------
+    UsageError
+        No row has this id, its reasons were not kept, or model or table are not those of the run.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from tempfile import mkdtemp
+    >>> from screening import explain, score, train
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
+    >>> run = score(model, samples / "nosocomial_night.csv", mkdtemp())
+    >>> first = run.document["cases"][0]["id"]
+    >>> explain(run.directory, first)["case"]["flagged"]
+    True
     """
     document = read_document(run, "run")
     if (model is None) != (cohort is None):
@@ -94,7 +122,7 @@ def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
     return replace(model, document={key: value for key, value in then.items() if key not in ("id", "digest")})
 
 
-def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str | Database) -> dict[str, Any]:
+def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:
     model = _as_it_was(model, document["model"])
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
@@ -102,6 +130,14 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: str |
         raise UsageError(
             "--cohort is not the table of this run: its SHA-256 differs; give the one it was given"
         )
+    return explained_row(model, stream, name)
+
+
+def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, Any]:
+    """One row of a table by all its values, found by its id or that of its group, as `run.json` has cases.
+
+    Raises UsageError: no row has this id.
+    """
     best: tuple[tuple[bool, float], dict[str, Any]] | None = None
     for batch in stream:
         alike = batch.id == name

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +19,7 @@ from pyarrow.csv import WriteOptions, write_csv
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
+from screening.scoring import exports
 from screening.scoring.rows import HISTORY, Rows
 from screening.storage.model import CHANCES, DISPLAY
 from screening.storage.serialization import read_document
@@ -102,6 +106,76 @@ class FlaggedRows:
     def subjects(self) -> list[str]:
         """Who is meant by each row: the patient where rows come in patients, else the row."""
         return pc.if_else(pc.equal(self.rows["group"], ""), self.rows["id"], self.rows["group"]).to_pylist()
+
+
+def export(
+    run: str | Path, to: str, out: str | Path | None = None, *, force: bool = False, **options: Any
+) -> str:
+    """Write the flagged rows of a run for another system; of images, flags and scores as volumes.
+
+    Nothing is entered in a ledger: `screen export --ledger` does that.
+
+    Parameters
+    ----------
+    run : str or Path
+        Run directory.
+    to : {"csv", "dicom-seg", "fhir", "nifti", "omop", "table", "xlsx"}
+        What to write.
+    out : str or Path, optional
+        File to write; of omop, nifti and dicom-seg a directory, and nothing of a table.
+    force : bool
+        Replace what is there already.
+    **options
+        `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop), `reference` (of
+        dicom-seg), as `screen export` has them.
+
+    Returns
+    -------
+    str
+        The place that was written.
+
+    Raises
+    ------
+    UsageError
+        There is no such form, an option is missing or too many, or something lies there already.
+    ModelError
+        The run is damaged.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from screening import export, score, train
+    >>> samples, folder = files("screening.sample_cohorts"), Path(mkdtemp())
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
+    >>> run = score(model, samples / "nosocomial_night.csv", folder / "run")
+    >>> export(run.directory, "csv", folder / "list.csv") == str(folder / "list.csv")
+    True
+    """
+    _, write = prepared(run, to, force, options | ({} if out is None else {"out": Path(out)}))
+    return write() or str(out)
+
+
+def prepared(
+    run: str | Path, to: str, force: bool, options: Mapping[str, Any]
+) -> tuple[FlaggedRows, Callable[[], str | None]]:
+    """The flagged rows, and what writes them in a form; UsageError where it cannot be written so."""
+    if to not in exports.FORMS:
+        raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
+    write = import_module(f"{exports.__name__}.{to.replace('-', '_')}").write
+    takes = {name: each for name, each in signature(write).parameters.items() if name != "flagged"}
+    needed = {name for name, each in takes.items() if each.default is Parameter.empty}
+    for names, does in ((needed - options.keys(), "needs"), (options.keys() - takes, "takes no")):
+        if names:
+            words = (f"--{name.replace('_', '-')}" for name in sorted(names))
+            raise UsageError(f"--to {to} {does} {', '.join(words)}")
+    if "out" in options and options["out"].exists() and not force:
+        raise UsageError(f"{options['out']} exists already; give another --out, or --force to replace it")
+    flagged = read_flagged(run)
+    forced = {"force": force} if "force" in takes else {}
+    return flagged, partial(write, flagged, **options, **forced)
 
 
 def read_flagged(directory: str | Path) -> FlaggedRows:

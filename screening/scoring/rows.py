@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -111,24 +111,21 @@ class Rows:
                     start += n_flagged
                 append(rows.filter(pa.array(~gone(batch))))
 
-    def add_history(self, known: Mapping[str, Known], drawn: Collection[str]) -> None:
+    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:
         """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
-        `known`: cases by group where rows come in groups, otherwise by id. `drawn`: cases marked by lot.
+        `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
         """
         unit = "group" if "group" in self.schema.names else "id"
-        names, cases = pa.array(list(known), pa.string()), known.values()
-        facts = [[case.state for case in cases], [case.nights for case in cases], [n in drawn for n in known]]
-        columns = {
-            name: pa.array(fact, kind) for (name, kind), fact in zip(HISTORY.items(), facts, strict=True)
-        }
         new = self.path.with_suffix(".new")
         with Rows(new).appending() as append:
             for batch in self.batches():
-                at = pc.if_else(batch["flagged"], pc.index_in(batch[unit], names), None)
-                rows = pa.Table.from_batches([batch])
-                for name, column in columns.items():
-                    rows = rows.append_column(name, column.take(at))
+                cases = known(batch[unit].filter(batch["flagged"]).unique().to_pylist())
+                at = pc.index_in(batch[unit], pa.array([*cases], pa.string()))
+                at, rows = pc.if_else(batch["flagged"], at, None), pa.Table.from_batches([batch])
+                for name, kind in HISTORY.items():
+                    facts = pa.array([getattr(case, name) for case in cases.values()], kind)
+                    rows = rows.append_column(name, facts.take(at))
                 append(rows)
         new.replace(self.path)
         del self.schema

@@ -28,8 +28,8 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.page import draw_run
-from screening.page.drawing import check_templates
 from screening.page.rules import of_run
+from screening.page.site_templates import check_templates
 from screening.parallel import Cluster, in_parallel, opened
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
@@ -196,7 +196,7 @@ def score(
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model), Arrival()
+        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model, night), Arrival()
         with rows.appending() as append:
             for batch, scored in _scored(model, stream, workers, out):
                 append(scored.rows)
@@ -215,11 +215,12 @@ def score(
             brought = replace(brought, columns=stream.gates.counts() if stream.gates else None)
             reserve(ledger, brought)
             tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
-            recorded = tonight.found or tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
-            run = remembered(run, brought, recorded)
+            if tonight.head is None:
+                tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
+            run = remembered(run, brought, tonight)
             if run.since is not None:
                 run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
-            rows.add_history(recorded.cases, frozenset(recorded.drawn))
+            rows.add_history(tonight.known)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
         outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}

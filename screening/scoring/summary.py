@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +26,7 @@ from screening.documents.run import (
     ReachingCounts,
     RunDocument,
     RunModel,
+    Sampled,
     Times,
     Unflagged,
 )
@@ -66,7 +68,7 @@ class Summary:
     Memory grows with groups, and with rows only where they have labels.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, night: str):
         self.model, contract, validation = model, model.contract, model.facts.validation
         self.task = Task.of(model.facts.task)
         self.shown = VOXELS_SHOWN if contract.coordinates else CASES_SHOWN
@@ -87,6 +89,9 @@ class Summary:
         self.first_rows: list[pa.Table] = []
         self.labelled: list[tuple[np.ndarray, ...]] = []
         self.strange_labels: list[str] = []
+        # The same night draws the same rows for the random audit, however they come in batches.
+        seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
+        self.rng, self.drawn = np.random.default_rng(int(seed[:16], 16)), list[tuple[float, Sampled]]()
 
     def add(self, batch: Cohort, scored: Scored) -> None:
         """Count one batch in."""
@@ -106,6 +111,7 @@ class Summary:
         if batch.group is None:
             self.standing.add(rows["score"].to_numpy())
             self.discoveries.add(rows["p_value"].to_numpy())
+            self._draw(rows["id"], flagged, batch.display or {})
         else:
             sums = [("score", "count"), ("flagged", "sum"), ("score", "max")]
             self.counted.append(rows.group_by("group").aggregate(sums).rename_columns(GROUP_COLUMNS))
@@ -152,7 +158,7 @@ class Summary:
     def document(self, stream: CohortStream, rows: Rows, *, key: str, date: str, started: str) -> RunDocument:
         """What the rows tell, with what the gates found in them under `attention`.
 
-        `key`: the run's identity, which draws the unflagged to be reviewed: the same night draws the same.
+        `key`: the run's identity.
         Raises CohortError: labels that training never met.
         """
         model, gates, groups = self.model, stream.gates, self.groups
@@ -163,7 +169,10 @@ class Summary:
             self.standing.add(tops)
             self.discoveries.add(p_values(model.calibration, tops))
             said = self.discoveries.facts("group", int(np.count_nonzero(groups["flagged"].to_numpy())))
-        n_unflagged, sample = self._drawn(rows, seed=int(key[:16], 16))
+            quiet = groups.filter(pc.equal(groups["flagged"], 0))["group"]
+            self._draw(quiet, np.zeros(len(quiet), bool), {})
+            shown = self._display([one.id for _, one in self.drawn])
+            self.drawn = [(lot, one.replace(display=shown.get(one.id))) for lot, one in self.drawn]
         cases = self._listed(rows)
         if groups is None:
             cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
@@ -205,8 +214,8 @@ class Summary:
             near_misses=self.near_misses.explained(model),
             scale=self.standing.facts(),
             attention=[each for each in found if each],
-            sample=sample,
-            unflagged=Unflagged(cases=n_unflagged),
+            sample=[one for _, one in self.drawn],
+            unflagged=Unflagged(cases=said.n_screened - said.flagged),
             discoveries=said,
             groups_total=said.n_screened if groups is not None else None,
             groups_flagged=said.flagged if groups is not None else None,
@@ -244,21 +253,14 @@ class Summary:
             cases += cases_of(self.model, rows.listed(rows.schema.names, len(cases), self.shown))
         return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
-    def _drawn(self, rows: Rows, seed: int) -> tuple[int, list[str]]:
-        """How many rows, or groups, are not flagged, and those drawn from them to be reviewed."""
-        rng, n_unflagged, lowest = np.random.default_rng(seed), 0, list[tuple[float, str]]()
-        parts: Iterable[tuple[pa.Array, pa.Array]]
-        if self.groups is None:
-            parts = ((batch["id"], batch["flagged"]) for batch in rows.batches(["id", "flagged"]))
-        else:
-            parts = [(self.groups["group"], pc.greater(self.groups["flagged"], 0))]
-        for names, flagged in parts:
-            lots = rng.random(len(names))
-            quiet = np.flatnonzero(~flagged.to_numpy(zero_copy_only=False))
-            n_unflagged += len(quiet)
-            mine = quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]
-            lowest = sorted([*lowest, *((float(lots[i]), names[i].as_py()) for i in mine)])[:SAMPLED]
-        return n_unflagged, [name for _, name in lowest]
+    def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
+        """Draw some of those not flagged, with what the contract wants shown beside each."""
+        lots = self.rng.random(len(names))
+        quiet = np.flatnonzero(~flagged)
+        for i in quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]:
+            shown = {name: texts[i] for name, texts in display.items()} or None
+            self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=shown)))
+        self.drawn = sorted(self.drawn, key=lambda one: one[0])[:SAMPLED]
 
     def _prevalence(self) -> Estimate | None:
         points = self.model.facts.operating_points

@@ -35,8 +35,8 @@ class LeaveOneOut:
         engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
         engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
         engine.v = engine._levels()
-        found = np.empty((len(left_out), len(alphas)))
-        told = np.empty((len(left_out), 3))
+        solutions = np.empty((len(left_out), len(alphas)))
+        certificates = np.empty((len(left_out), 3))
         rows = np.asarray(left_out, np.int64)
         unit = self.problem.unit(engine.alpha, engine.s, engine.v)
         engine.stop = self.tol * unit
@@ -46,12 +46,21 @@ class LeaveOneOut:
         def task(first: int) -> None:
             mine = slice(first, None, threads)
             solve_without(
-                rows[mine], _MOST_STEPS, engine.stop, *start, np.zeros(2), found[mine], told[mine], *matrix
+                rows[mine],
+                _MOST_STEPS,
+                engine.stop,
+                *start,
+                np.zeros(2),
+                solutions[mine],
+                certificates[mine],
+                *matrix,
             )
 
         run_in_threads(task, range(min(threads, len(rows))))
-        found = np.minimum(found / engine.unit, self.problem.upper)
-        return Solutions(found, told[:, 0], told[:, 1] / unit, told[:, 2].astype(int))
+        solutions = np.minimum(solutions / engine.unit, self.problem.upper)
+        return Solutions(
+            solutions, certificates[:, 0], certificates[:, 1] / unit, certificates[:, 2].astype(int)
+        )
 
 
 @njit
@@ -80,10 +89,10 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
 
 @njit(nogil=True, cache=True)
 def solve_without(
-    left_out, limit, tol, s, c, diagonal, upper, alpha, v, state, found, told,
+    left_out, limit, tol, s, c, diagonal, upper, alpha, v, state, solutions, certificates,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
-    """For each row left out: the alphas into `found`, and into `told` its intercept, gap and steps."""
+    """For each row left out: its alphas into `solutions`; intercept, gap and steps into `certificates`."""
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     taken = np.empty(free.size, np.bool_)
     inverse = invert(
@@ -111,6 +120,6 @@ def solve_without(
             limit, tol, s, c, diagonal, bounds, now, levels, state,
             mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
         )  # fmt: skip
-        told[which, 0], _ = certificate(s, bounds, now, levels)
-        told[which, 1], told[which, 2] = max(gap, 0.0), steps
-        found[which] = now
+        certificates[which, 0], _ = certificate(s, bounds, now, levels)
+        certificates[which, 1], certificates[which, 2] = max(gap, 0.0), steps
+        solutions[which] = now

@@ -68,16 +68,16 @@ def _solve_columns(
     """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
     problem = problems[0]
     factors = np.array([each.c for each in problems], float)
-    solved, told = np.empty(factors.shape), np.empty((len(factors), 3))
+    solved, certificates = np.empty(factors.shape), np.empty((len(factors), 3))
     chunks, chunk = _looks(factors.shape[1])
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
     smo_steps.solve_columns(
         chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
-        _feasible(problem, start), solved, told, *Active(problem.gram).rows(),
+        _feasible(problem, start), solved, certificates, *Active(problem.gram).rows(),
     )  # fmt: skip
     return [
         Solution(alphas, float(intercept), float(gap), int(n_iter))
-        for alphas, (intercept, gap, n_iter) in zip(solved, told, strict=True)
+        for alphas, (intercept, gap, n_iter) in zip(solved, certificates, strict=True)
     ]
 
 

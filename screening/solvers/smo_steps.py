@@ -338,13 +338,13 @@ def climb(
 
 @njit(nogil=True, cache=True)
 def solve_columns(
-    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, found, told,
+    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, solutions, certificates,
     mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
 ):  # fmt: skip
     """Solutions of an equality problem with a margin at each of `factors`, a row of them one c.
 
     Every point is looked at all the way. The first goes from `start`, each other one from the last solution.
-    `found` gets the alphas, and `told` the intercept, the gap and the steps.
+    `solutions` gets the alphas, and `certificates` the intercept, the gap and the steps.
     """
     state = np.zeros(2)
     before = start
@@ -375,6 +375,6 @@ def solve_columns(
             if done >= limit or gap <= kept[STOP] or (stuck and not kept[STOP] < last):
                 break
         intercept, gap = certificate(signs, bounds, alpha, v)
-        told[k, 0], told[k, 1], told[k, 2] = intercept, gap / scale, done
-        before = found[k]
+        certificates[k, 0], certificates[k, 1], certificates[k, 2] = intercept, gap / scale, done
+        before = solutions[k]
         before[:] = np.minimum(alpha / square, upper)

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from screening.documents.base import Estimate
-from screening.documents.figures import OperatingPoint
+from screening.documents.figures import MaxFlagRate, MinSensitivity, OperatingPoint, Rule
 from screening.statistics.performance import UNDEFINED, curve, performance, summary
 from screening.statistics.predictive_intervals import predictive
-from screening.statistics.threshold_search import FLAG_EVERYTHING, RULES, Choice, Rule
+from screening.statistics.threshold_search import FLAG_EVERYTHING, RULES, Choice
 
 __all__ = [
-    "FLAG_EVERYTHING", "RULES", "OperatingPoint", "Rule",
+    "FLAG_EVERYTHING", "RULES", "OperatingPoint",
     "choose", "curve", "excess", "overall", "performance", "points", "summary",
 ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def choose(
 
     Notes
     -----
-    With "min_sensitivity" s the threshold is the r-th smallest of the m positive scores,
+    With `MinSensitivity(s)` the threshold is the r-th smallest of the m positive scores,
     r = floor((1 - s)(m + 1)). Over new exchangeable positives the sensitivity above it is distributed as
     Beta(m - r + 1, r), whatever the scores' distribution: its mean is at least s. Where rows come in groups,
     d = design effect of the share below, rows count as m / d and the condition "below + 1 <= (1 - s)(m + 1)"
@@ -124,33 +124,35 @@ def _with_range(value: float, ends) -> Estimate:
 
 def _notes(point: OperatingPoint, design: float, atom: float) -> list[str]:
     rule, m = point.rule, point.n_positive
-    found, low, high = point.sensitivity.ends
+    sensitivity, low, high = point.sensitivity.ends
     everything = point.threshold <= FLAG_EVERYTHING
     notes = []
     alike = "" if design == 1 else f" that tell as much as {m / design:.0f} independent ones"
     rows = f"{m} positives{alike}"
     if everything:
-        sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
-        aim = f"sensitivity {rule.value:g}{sure} cannot be promised from {rows}: "
-        notes.append(f"{aim if rule.name == 'min_sensitivity' else ''}every row is flagged")
+        aim = ""
+        if isinstance(rule, MinSensitivity):
+            sure = "" if rule.confidence is None else f" with confidence {rule.confidence:g}"
+            aim = f"sensitivity {rule.value:g}{sure} cannot be promised from {rows}: "
+        notes.append(f"{aim}every row is flagged")
     elif point.flag_rate.value == 0:
         aim = "no threshold keeps the flag rate that low with a row flagged: "
-        notes.append(f"{aim if rule.name == 'max_flag_rate' else ''}none of these rows is flagged")
-    promised = rule.name == "min_sensitivity" and rule.confidence is None
-    short = (point.misses or 0) + 1 > (1 - (rule.value or 0)) * (m + 1) + 1e-9
-    if promised and not everything and short:
-        notes.append(
-            f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot be "
-            f"parted, and the nearest threshold that parts rows is expected to find {found:.2f}"
-        )
-    elif promised and not everything and (found or 0) < (rule.value or 0) - 1e-9:
-        notes.append(
-            f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is promised "
-            f"for further rows of these groups, and {found:.2f} is what new ones may expect"
-        )
+        notes.append(f"{aim if isinstance(rule, MaxFlagRate) else ''}none of these rows is flagged")
+    if isinstance(rule, MinSensitivity) and rule.confidence is None and not everything:
+        if (point.misses or 0) + 1 > (1 - rule.value) * (m + 1) + 1e-9:
+            notes.append(
+                f"sensitivity {rule.value:g} would flag nearly everybody: rows alike in every value cannot "
+                f"be parted, and the nearest threshold that parts rows is expected to find {sensitivity:.2f}"
+            )
+        elif (sensitivity or 0) < rule.value - 1e-9:
+            notes.append(
+                f"{rows} are too few groups to promise sensitivity {rule.value:g} for new ones: it is "
+                "promised for further rows of these groups, "
+                f"and {sensitivity:.2f} is what new ones may expect"
+            )
     reach = ((high or 0) - (low or 0)) / 2
     if reach > 0.03:
-        notes.append(f"with {rows}, sensitivity {found:.2f} is known to ± {reach:.2f}")
+        notes.append(f"with {rows}, sensitivity {sensitivity:.2f} is known to ± {reach:.2f}")
     if atom > ATOM and not everything:
         notes.append(
             f"{100 * atom:.0f} % of the negatives have one of few scores at or next to the threshold: "

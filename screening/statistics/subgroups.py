@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from screening.documents.base import Estimate
-from screening.documents.figures import Rule
+from screening.documents.figures import Rule, Threshold
 from screening.documents.run import NightSubgroup
 from screening.documents.validation import Level, SubgroupFacts
 from screening.sources.columns import Columns, coded
@@ -104,7 +104,7 @@ def performance_by_subgroup(
             )
             for name, rows in ((name, _at(level, name)) for name in _ordered(level, edges))
         ]
-        own_rule = rule or Rule("threshold", threshold)
+        own_rule = rule or Threshold(threshold)
         described.append(
             SubgroupFacts(
                 rule=own_rule, threshold=threshold, column=column, edges=edges, known=known, rows=rows

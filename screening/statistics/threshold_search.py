@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc
 
-from screening.documents.figures import Rule
+from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Rule, Threshold
 from screening.statistics.intervals import design_effect, shared_design, students_share
 from screening.statistics.performance import checked
 from screening.statistics.predictive_intervals import Evidence, between_folds, between_repeats
@@ -96,14 +96,12 @@ LEFT_ALONE, NEARLY = 0.05, 0.1
 """Negatives that a useful threshold leaves alone, and how far short of its rule one may fall to be useful."""
 
 RULES = (
-    *(Rule("min_sensitivity", s) for s in (0.8, 0.9, 0.95)),
-    *(Rule("max_flag_rate", f) for f in (0.05, 0.1, 0.2)),
-    *(Rule("miss_cost", k) for k in (10.0, 20.0, 50.0)),
-    Rule("g_mean"),
+    *map(MinSensitivity, (0.8, 0.9, 0.95)),
+    *map(MaxFlagRate, (0.05, 0.1, 0.2)),
+    *map(MissCost, (10.0, 20.0, 50.0)),
+    GMean(),
 )
 """Rules of the table of operating points."""
-
-DEFAULT_RULE = Rule("min_sensitivity", 0.9)
 
 
 def pick(
@@ -117,23 +115,22 @@ def pick(
     m, n = hits[..., :1], alarms[..., :1]
     share = m / (m + n) if rule.prevalence is None else rule.prevalence
     hit, false = hits / m, alarms / n
-    value = rule.value or 0.0
-    if rule.name == "min_sensitivity":
+    if isinstance(rule, MinSensitivity):
         if rule.confidence is None:
-            kept = m - hits + design <= (1 - value) * (m + design) + 1e-9
+            kept = m - hits + design <= (1 - rule.value) * (m + design) + 1e-9
         else:
             # Clopper-Pearson's lower bound is at least s when Beta(hits, misses + 1) is below s seldom
             # enough.
             sizes = np.maximum(hits, 1e-9) / design, (m - hits) / design + 1
-            kept = betainc(*sizes, value) <= 1 - rule.confidence + 1e-12
+            kept = betainc(*sizes, rule.value) <= 1 - rule.confidence + 1e-12
         kept = kept & allowed
         kept[..., 0] = True
         return kept.shape[-1] - 1 - kept[..., ::-1].argmax(axis=-1)
-    if rule.name == "max_flag_rate":
-        few = share * hit + (1 - share) * false <= value + 1e-12
+    if isinstance(rule, MaxFlagRate):
+        few = share * hit + (1 - share) * false <= rule.value + 1e-12
         return 1 + (few & allowed)[..., 1:].argmax(axis=-1)
-    if rule.name == "miss_cost":
-        cost = share * (value * (1 - hit) + hit) + (1 - share) * false
+    if isinstance(rule, MissCost):
+        cost = share * (rule.value * (1 - hit) + hit) + (1 - share) * false
         return 1 + np.where(allowed, np.round(cost, 12), np.inf)[..., 1:].argmin(axis=-1)
     return 1 + np.where(allowed, np.round(hit * (1 - false), 12), -1.0)[..., 1:].argmax(axis=-1)
 
@@ -183,9 +180,9 @@ class Choice:
         own = np.sort(tally.scores[self.positive])
         everywhere = np.ones(len(tally.thresholds), dtype=bool)
         allowed = everywhere if self.alike is None else between(tally, self.alike)
-        if rule.name == "min_sensitivity":
+        if isinstance(rule, MinSensitivity):
             # The share below is what the rule counts: the rank is cut where the promise would have it.
-            cut = own[min(int((1 - (rule.value or 0)) * len(own)), len(own) - 1)]
+            cut = own[min(int((1 - rule.value) * len(own)), len(own) - 1)]
             design = self._design(tally.scores < cut)
             column = int(pick(rule, *tally.counts, design, allowed))
             if column == 0:
@@ -195,8 +192,9 @@ class Choice:
             if self.alike is not None:
                 column = _nearest(tally, rule, column, allowed)
             return float(tally.thresholds[column]), design
-        threshold = float(rule.value or 0.0)
-        if rule.name != "threshold":
+        if isinstance(rule, Threshold):
+            threshold = float(rule.value)
+        else:
             threshold = float(tally.thresholds[pick(rule, *tally.counts, 1.0, allowed)])
         return threshold, self._design(tally.scores < threshold)
 
@@ -271,7 +269,7 @@ class Choice:
         return float(sizes[sizes > max(0.01 * len(own), 2)].sum()) / len(own)
 
 
-def _nearest(tally: Tally, rule: Rule, column: int, allowed: np.ndarray) -> int:
+def _nearest(tally: Tally, rule: MinSensitivity, column: int, allowed: np.ndarray) -> int:
     """The column itself; where it flags all but a few, the next that does not, if it finds nearly as many.
 
     Rows alike in every value leave no threshold between some rates: 0.90 asked may be 0.88 or everything.
@@ -282,6 +280,6 @@ def _nearest(tally: Tally, rule: Rule, column: int, allowed: np.ndarray) -> int:
     if useful[column] or rule.confidence is not None or pick(rule, hits, alarms, 1.0) == 0:
         return column
     parting = np.flatnonzero(allowed & useful)
-    if parting.size and hits[parting[0]] >= ((rule.value or 0.0) - NEARLY) * hits[0]:
+    if parting.size and hits[parting[0]] >= (rule.value - NEARLY) * hits[0]:
         return int(parting[0])
     return column if alarms[column] < alarms[0] else 0

@@ -206,6 +206,12 @@ class Model(InBrief):
         ModelError
             The scores have earned no calibration, with the reason, or several classes are watched.
         """
+        self.refuse_unearned()
+        chance = self.score_frame(frame)["chance"].to_numpy(float)
+        return np.column_stack([1 - chance, chance])
+
+    def refuse_unearned(self) -> None:
+        """ModelError where there is not one chance a row: several watched classes, calibration not earned."""
         if len(self.watched) > 1:
             raise ModelError(
                 "several classes are watched; score_frame has the chance of the one that is flagged"
@@ -214,8 +220,6 @@ class Model(InBrief):
         if calibration is None or not calibration.earned:
             reason = calibration.reason if calibration else None
             raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
-        chance = self.score_frame(frame)["chance"].to_numpy(float)
-        return np.column_stack([1 - chance, chance])
 
     def brief(self) -> Brief:
         return model_brief(self.facts)

@@ -21,7 +21,7 @@ from screening.documents.model import (
     SourceFacts,
     TrainingFacts,
 )
-from screening.documents.validation import ValidationFacts
+from screening.documents.validation import OperatingPointFacts, ValidationFacts
 from screening.gates.column_profile import profile
 from screening.machines.ensembles import FoldEnsemble
 from screening.sources.columns import absent
@@ -29,7 +29,7 @@ from screening.storage.serialization import versions
 from screening.training.planning import by_landmarks, cost_of_landmarks
 from screening.validation.folds import Study
 from screening.validation.held_out import HeldOut
-from screening.validation.judge import Judgement, in_use
+from screening.validation.judge import Judgement
 
 
 def model_document(
@@ -58,7 +58,7 @@ def model_document(
         contract=study.cohort.contract.to_dict(),
         task=task,
         operating_points=[
-            in_use(name, point, "training")
+            OperatingPointFacts(label=name, chosen_by="training", **vars(point))
             for name, point in zip(task.watched, judgement.points, strict=True)
         ],
         validation=ValidationFacts(

@@ -26,38 +26,38 @@ SUSPICIOUS = 0.99
 MANY_LEVELS, OWN_LEVEL = 20, 0.5
 # A column whose being missing alone ranks at least this well says how patients were cared for.
 MISSING_TELLS = 0.65
+# A column called `time` and no more is named where it ranks as well as this.
+RANKS = 0.65
 
 
 def leaks(cohort: Cohort, task: Task) -> list[Leak]:
-    """Columns to look at before the model is believed.
+    """Columns to look at before the model is believed: they tell too much, or are named as what comes after.
 
     No patient's value is in them.
     """
-    label = np.asarray(cohort.label, dtype=object)
-    watched = task.is_watched(label)
+    watched = task.is_watched(labels_of(cohort)).T
     found = []
     for name, feature in cohort.contract.features.items():
         values = cohort.values[name]
         gone = absent(values)
-        if feature.type == "category":
-            levels = len(set(values[~gone].tolist()))
-            if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
-                words = f"{name}: {levels} categories, nearly one a row, like an id"
-                found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
-                continue
-        best = max((column_alone(cohort, name, positive) for positive in watched.T), default=0.5)
-        if best > SUSPICIOUS:
-            words = f"{name}: alone it ranks with AUROC {best:.3f}; is it known before the outcome?"
-            found.append(Leak(code="ranks_alone", column=name, figure=best, said=words))
-    for name in cohort.contract.features:
-        gone = absent(cohort.values[name]).astype(float)
-        best = max((auroc_either_way(gone, positive) for positive in watched.T), default=0.5)
-        if best >= MISSING_TELLS:
+        alone = max(column_alone(cohort, name, positive) for positive in watched)
+        missing = max(auroc_either_way(gone.astype(float), positive) for positive in watched)
+        levels = len(set(values[~gone].tolist())) if feature.type == "category" else 0
+        if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
+            words = f"{name}: {levels} categories, nearly one a row, like an id"
+            found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+        elif alone > SUSPICIOUS:
+            words = f"{name}: alone it ranks with AUROC {alone:.3f}; is it known before the outcome?"
+            found.append(Leak(code="ranks_alone", column=name, figure=alone, said=words))
+        if missing >= MISSING_TELLS:
             words = (
-                f"{name}: missingness alone predicts the outcome (AUROC {best:.2f}): "
+                f"{name}: missingness alone predicts the outcome (AUROC {missing:.2f}): "
                 "possible care-process leakage"
             )
-            found.append(Leak(code="missing_tells", column=name, figure=best, said=words))
+            found.append(Leak(code="missing_tells", column=name, figure=missing, said=words))
+        if is_after_outcome(name, or_any_time=alone >= RANKS):
+            words = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
+            found.append(Leak(code="named_after", column=name, figure=alone, said=words))
     return found
 
 
@@ -72,13 +72,15 @@ def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
 
 def before_the_outcome(cohort: Cohort) -> tuple[Cohort, list[str]]:
     """The cohort without the columns that its contract says exist only after the outcome, and their names."""
-    features = cohort.contract.features
-    late = [name for name, feature in features.items() if feature.available == "after"]
-    if not late:
-        return cohort, []
-    kept = {name: feature for name, feature in features.items() if name not in late}
+    late = [name for name, feature in cohort.contract.features.items() if feature.available == "after"]
+    return without(cohort, late) if late else cohort, late
+
+
+def without(cohort: Cohort, columns: Sequence[str]) -> Cohort:
+    """The cohort with fewer features."""
+    kept = {name: feature for name, feature in cohort.contract.features.items() if name not in columns}
     contract = cohort.contract.model_copy(update={"features": kept})
-    return replace(cohort, contract=contract, values=cohort.values.only(kept)), late
+    return replace(cohort, contract=contract, values=cohort.values.only(kept))
 
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
@@ -89,8 +91,6 @@ NEARLY_PERFECT, SENSITIVITY, CLEARED = 0.98, 0.9, 0.9995
 TELLING, MOST_COLUMNS = 0.75, 3
 # So many columns carry a ranking by their number alone.
 FEWEST_COLUMNS = 3
-# A column called `time` and no more is named where it ranks as well as this.
-RANKS = 0.65
 
 
 def too_good(study: Study, validation: Validation) -> list[Leak]:
@@ -120,8 +120,11 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
             left = _without(study, columns, name, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
-        which = name if task.kind == "multi" else ""
-        said = _said(columns, [alone[column] for column in columns], whole, cleared, which)
+        each = " and ".join(f"{alone[column]:.3f}" for column in columns)
+        which = f" for {name}" if task.kind == "multi" else ""
+        said = f"{', '.join(columns)}: alone AUROC {each}, the whole model{which} has {whole:.3f}"
+        if cleared >= CLEARED:
+            said += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
         if left is not None:
             them = "it" if len(columns) == 1 else "them"
             said += f"; without {them} logistic regression on the same folds has {left:.3f}"
@@ -132,35 +135,12 @@ def too_good(study: Study, validation: Validation) -> list[Leak]:
     return found
 
 
-def named_after(cohort: Cohort, task: Task) -> list[Leak]:
-    """Columns whose names speak of a time after the outcome."""
-    watched = task.is_watched(labels_of(cohort))
-    found = []
-    for name in cohort.contract.features:
-        best = max(column_alone(cohort, name, positive) for positive in watched.T)
-        if is_after_outcome(name, or_any_time=best >= RANKS):
-            said = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
-            found.append(Leak(code="named_after", column=name, figure=best, said=said))
-    return found
-
-
-def _said(columns: Sequence[str], alone: Sequence[float], whole: float, cleared: float, which: str) -> str:
-    each = " and ".join(f"{area:.3f}" for area in alone)
-    model = f"the whole model{' for ' + which if which else ''} has {whole:.3f}"
-    if cleared >= CLEARED:
-        model += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
-    return f"{', '.join(columns)}: alone AUROC {each}, {model}"
-
-
 def _without(study: Study, columns: Sequence[str], name: str, positive: np.ndarray) -> float | None:
     """AUROC of logistic regression on the same folds without some columns; None where nothing is left."""
-    cohort = study.sample
-    kept = {column: feature for column, feature in cohort.contract.features.items() if column not in columns}
-    if not kept:
+    fewer = without(study.sample, columns)
+    if not fewer.contract.features:
         return None
-    contract = cohort.contract.model_copy(update={"features": kept})
-    label = np.where(positive, "1", "0").astype(object)
-    fewer = replace(cohort, contract=contract, values=cohort.values.only(kept), label=label)
+    fewer = replace(fewer, label=np.where(positive, "1", "0").astype(object))
     task = Task(
         kind="binary", label="label", positive=[name], classes=["negative", name], watched=[name],
         joined={name: ["1"]},

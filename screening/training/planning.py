@@ -11,13 +11,13 @@ import numpy as np
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import dependence, refuse_dependent
 from screening.cohort.label_slips import refuse_slips
+from screening.documents.figures import Rule
 from screening.documents.model import Approximation, ModelDocument
 from screening.errors import ModelError, UsageError
 from screening.machines.landmarks import RARE_SHARE
 from screening.recipes.building import build, may_span
 from screening.recipes.loading import members_for, tells_apart
 from screening.recipes.recipe import Recipe
-from screening.statistics.operating_point import Rule
 from screening.storage.serialization import read_document
 from screening.training.leaks import before_the_outcome, leaks
 from screening.validation.fold_fits import EncodedRows, fit_fold

@@ -14,11 +14,11 @@ import pandas as pd
 from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
+from screening.documents.figures import Rule
 from screening.documents.model import ModelDocument, TrainedOn
 from screening.errors import CohortError, UsageError
 from screening.ledger.model_registry import Judged, LastWord
 from screening.spelling import filled, shown_series
-from screening.statistics.operating_point import Rule
 from screening.storage.model import Model
 from screening.training.train import train
 from screening.validation.held_out import Progress

@@ -9,16 +9,18 @@ import numpy as np
 
 from screening.cohort.dependence import CODE as ROWS_OF_ONE_PATIENT
 from screening.cohort.ids import ROW_NUMBERS
+from screening.documents.figures import Rule
 from screening.documents.history import ChangedClass
 from screening.documents.model import Approval, ModelDocument
+from screening.documents.validation import OperatingPointFacts
 from screening.errors import ModelError, UsageError
 from screening.machines.ensembles import FoldEnsemble
 from screening.page.rules import of_model, usefulness_of
-from screening.statistics.operating_point import Rule, overall
+from screening.statistics.operating_point import overall
 from screening.statistics.threshold_search import hashed
 from screening.storage.model import Model
 from screening.validation.held_out import HeldOut
-from screening.validation.judge import in_use, judge
+from screening.validation.judge import judge
 from screening.validation.stored_scores import held_out_scores
 from screening.validation.validation import calibration_of
 
@@ -49,7 +51,9 @@ def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) 
     ]
     judgement = judge(scores, rules, before.training.seed)
     points = [
-        in_use(point.label, chosen, "screen threshold", reason.strip())
+        OperatingPointFacts(
+            label=point.label, chosen_by="screen threshold", reason=reason.strip(), **vars(chosen)
+        )
         if watched in (None, point.label)
         else point
         for point, chosen in zip(before.operating_points, judgement.points, strict=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,8 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import reasons
 from screening.cohort.encoding import Encoder
 from screening.cohort.ids import row_number_ids
+from screening.cohort.reading import Reading, read_cohort
+from screening.documents.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
 from screening.documents.validation import Beside, Forward, LesionFacts
 from screening.errors import CohortError, RecipeError, UsageError
 from screening.lesions.froc import Patient, chosen_by_lesions
@@ -24,15 +26,15 @@ from screening.parallel import Cluster
 from screening.recipes.loading import FITS, load_recipe
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.sources.columns import Columns
-from screening.statistics.operating_point import Rule
+from screening.sources.opening import Readable
 from screening.statistics.performance import prevalence_range
-from screening.statistics.threshold_search import DEFAULT_RULE, alike
+from screening.statistics.threshold_search import alike
 from screening.storage.model import Model
 from screening.training import card as record
-from screening.training.leaks import named_after, too_good
+from screening.training.leaks import too_good
 from screening.training.planning import laid
 from screening.training.revising import HELD, held_rows
-from screening.validation.folds import Study
+from screening.validation.folds import Study, planned
 from screening.validation.held_out import (
     PARTS,
     HeldOut,
@@ -42,20 +44,14 @@ from screening.validation.held_out import (
     progress_of_parts,
     silent,
 )
-from screening.validation.judge import (
-    AFTER,
-    HeldOutScores,
-    Judgement,
-    judge,
-    refuse_too_few,
-)
+from screening.validation.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
 from screening.validation.stored_scores import columns_of
-from screening.validation.task import Task, watchable
+from screening.validation.task import Task
 from screening.validation.validation import Validation, calibration_of
 
 
 def train(
-    cohort: Cohort,
+    cohort: Cohort | Readable,
     recipe: Recipe | str = "auto",
     *,
     rule: Rule = DEFAULT_RULE,
@@ -70,11 +66,12 @@ def train(
     progress: Progress | None = None,
     command: str | None = None,
     forward: bool = True,
-    beside: Sequence[str] | None = (),
+    beside: Sequence[str] | None = None,
     lesions: bool = False,
     cluster: Cluster | None = None,
     kept: Path | None = None,
     independent: bool = False,
+    **reading: Unpack[Reading],
 ) -> Model:
     """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
 
@@ -82,8 +79,8 @@ def train(
 
     Parameters
     ----------
-    cohort : Cohort
-        With labels.
+    cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
+        With labels. What is no Cohort yet is read as `reading` says.
     recipe : Recipe or str
         A recipe, its name, or the path of a recipe file.
     rule : Rule
@@ -111,7 +108,7 @@ def train(
     forward : bool
         Also train on the past alone and test on what came after, where the contract names a time column.
     beside : sequence of str, optional
-        Recipes to compare the method with on the same folds; None for those that `screen train` takes.
+        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
     lesions : bool
         Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
         and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
@@ -122,6 +119,8 @@ def train(
         Private folder where what they fitted waits: a training that was killed goes on from there.
     independent : bool
         Every row is a patient of its own, whatever the table looks like.
+    **reading
+        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
 
     Returns
     -------
@@ -138,15 +137,19 @@ def train(
 
     Examples
     --------
-    >>> from screening import Rule, read_cohort, train
+    >>> from screening import MinSensitivity, train
     >>> from importlib.resources import files
     >>> samples = files("screening.sample_cohorts")
-    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
-    >>> model = train(cohort, "logistic", rule=Rule("min_sensitivity", 0.9), search=1)
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", rule=MinSensitivity(0.9))
     >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
     True
     """
     progress = progress or silent
+    if not isinstance(cohort, Cohort):
+        cohort = read_cohort(cohort, need_label=True, **reading)
+    elif reading:
+        raise UsageError(f"the cohort was read already; give {', '.join(reading)} to read_cohort")
     progress(round(READING * PARTS), PARTS)
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
@@ -158,8 +161,10 @@ def train(
         refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    plan = partial(laid, recipe=recipe, rule=rule, params=params or {}, search=search, seed=seed)
-    study = plan(cohort, folds=folds, repeats=repeats, max_rows=max_rows, independent=independent)
+    study = laid(
+        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
+        max_rows=max_rows, independent=independent,
+    )  # fmt: skip
     sample, task = study.sample, study.task
     if not lesions:  # of which there may be more than rows of voxels tell
         for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
@@ -172,16 +177,12 @@ def train(
     laying, fitting, comparing, judging = progress_of_parts(whole, shares)
     laying.progress(1, 1)
 
-    def past_alone(rows: Cohort) -> tuple[Study, HeldOut]:
-        own = plan(rows, folds=min(folds, 3), repeats=1, max_rows=None, independent=True)
-        return own, held_out_by(own, recipe, resources=Resources(jobs))
-
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=fitting)
     rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
     validation = Validation.of(scored, study)
     if not lesions:  # whose scores are of maps
-        found = [*named_after(sample, task), *too_good(study, validation)]
+        found = too_good(study, validation)
         study = replace(
             study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
         )
@@ -191,7 +192,7 @@ def train(
     trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
     methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
-    cut, later = past_and_later(study, past_alone) if dated else (None, None)
+    cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
     scores = HeldOutScores(
         recipe=held_out.recipe.name,
         validation=replace(validation, trained=trained),
@@ -328,9 +329,7 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(
-    study: Study, hold_out: Callable[[Cohort], tuple[Study, HeldOut]]
-) -> tuple[Forward, Validation | None]:
+def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[Forward, Validation | None]:
     """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
@@ -341,32 +340,25 @@ def past_and_later(
         if fewest < FEWEST_CASES:
             reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
             return facts.replace(classes={}, reason=reason), None
-        # The whole table's labels were judged already; of the past alone some may be rare.
-        cases = cohort.y(task.positive) if task.positive else np.zeros(cohort.n_rows)
-        others = sorted(set(labels_of(cohort)[cases == 0])) if task.positive else []
-        known = cohort.contract.with_roles(positive=list(task.positive), negative=others)
-        earlier, held_out = hold_out(replace(cohort.take(past), contract=known, rows=np.arange(len(past))))
-        if earlier.task.classes != task.classes:
+        if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
-        # Of the past alone other classes may be the rare ones: it answers for those of all rows.
-        own = earlier.task.replace(watched=task.watched)
-        own, _ = watchable(own, earlier.target, earlier.groups, earlier.folds)
-        earlier = replace(earlier, task=own)
-        target, x = own.target(labels_of(cohort)), held_out.encoder.transform(cohort)
+        earlier = planned(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = replace(earlier, params=study.params)
+        held_out = held_out_by(earlier, recipe, resources=resources)
+        x = held_out.encoder.transform(cohort)
     except (UsageError, CohortError, RecipeError) as error:
         return Forward(reason=f"training on the past alone failed: {error}"), None
     # Those of the past have the scores of the machines that held them out.
     decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
-    place = past[earlier.sample.rows]
     repeats = np.repeat(decisions[None], len(held), axis=0)
     fold = np.full(cohort.n_rows, AFTER)
-    repeats[:, place], fold[place] = held, held_out.fold[0]
+    repeats[:, past], fold[past] = held, held_out.fold[0]
     if groups is not None:
         groups = groups.astype(str).astype(object)
-        groups[place] = np.asarray(earlier.groups, str)
+        groups[past] = np.asarray(earlier.groups, str)
     return facts, Validation.of_decisions(
-        repeats, own, target, groups, held_out.class_chances, fold,
-        alike=alike(x), trained=decisions[:, own.watched_columns],
+        repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
+        alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
     )  # fmt: skip
 
 
@@ -374,7 +366,7 @@ def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> N
     """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
     if cohort.coordinates is None or cohort.group is None:
         raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
-    if rule.name != "min_sensitivity":
+    if not isinstance(rule, MinSensitivity):
         raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
     if repeats not in (None, 1):
         raise UsageError("--lesions deals the folds once; leave --repeats out")
@@ -399,11 +391,12 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
         part = cohort.take(at)
         scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
         patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
     for at, each in zip(rows, patients, strict=True):
         scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
     order = np.argsort(cohort.rows)
     place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    rule = Rule("threshold", threshold, prevalence=study.rule.prevalence)
+    rule = Threshold(threshold, prevalence=study.rule.prevalence)
     return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

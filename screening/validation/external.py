@@ -13,7 +13,7 @@ from screening.cohort.cohort import Cohort, joined, labels_of
 from screening.cohort.dependence import dependence, reasons
 from screening.documents.base import FORMAT_VERSION
 from screening.documents.comparison import ClassElsewhere, ExternalValidation, Promise
-from screening.documents.figures import OperatingPoint, Ranking
+from screening.documents.figures import OperatingPoint, Ranking, Rule, Threshold
 from screening.documents.model import ModelDocument, SourceFacts
 from screening.documents.run import RunModel
 from screening.documents.validation import LesionFacts, OperatingPointFacts
@@ -25,11 +25,10 @@ from screening.sources.opening import Readable
 from screening.sources.readers import Source
 from screening.spelling import first_of
 from screening.statistics.intervals import independent_difference
-from screening.statistics.operating_point import Rule
 from screening.statistics.performance import prevalence_range, rates
 from screening.storage.model import Model, score_batch
 from screening.storage.serialization import versions, written
-from screening.validation.judge import Fixed, HeldOutScores, chosen, in_use, judge
+from screening.validation.judge import Fixed, HeldOutScores, chosen, judge
 from screening.validation.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
 from screening.validation.validation import Validation
 
@@ -99,12 +98,23 @@ def validate(
     if prevalence is not None and len(task.watched) > 1:
         raise UsageError("--prevalence: several classes are watched, and it would be of one of them")
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
-    held = _scores(model, task, rows, target, scored, prevalence)
-    lesions = None if model.lesions is None else _lesions(model, held, rows)
+    by_class = facts.validation.class_chances or {}
+    chances = [by_class[name] for name in facts.task.classes if name in by_class]
+    validation = Validation.of_decisions(scored[None], task, target, rows.group, chances)
+    watched = zip(task.watched, validation.watched.T, strict=True)
     promised = [point for point in facts.operating_points if point.label in task.watched]
+    held = HeldOutScores(
+        recipe=facts.recipe.name,
+        validation=validation,
+        subgroups=rows.subgroups,
+        shares={name: prevalence_range(positive, rows.group) for name, positive in watched},
+        prevalence=prevalence,
+        fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
+    )
+    lesions = None if model.lesions is None else _lesions(model, validation, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
-        in_use(promise.label, point, promise.chosen_by, promise.reason, lesions and lesions[0])
+        promise.replace(**vars(point), lesions=lesions and lesions[0])
         for promise, point in zip(promised, judgement.points, strict=True)
     ]
     classes = {
@@ -207,31 +217,6 @@ def _truth(
     return task.replace(watched=watched), target, cases
 
 
-def _scores(
-    model: Model,
-    task: Task,
-    rows: Cohort,
-    target: np.ndarray,
-    decisions: np.ndarray,
-    prevalence: float | None,
-) -> HeldOutScores:
-    """What the model is judged by here: its own thresholds and chances, tried on these rows."""
-    facts = model.facts
-    thresholds = dict(zip(model.watched, model.thresholds, strict=True))
-    by_class = facts.validation.class_chances or {}
-    chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    validation = Validation.of_decisions(decisions[None], task, target, rows.group, chances)
-    shares = [prevalence_range(positive, rows.group) for positive in validation.watched.T]
-    return HeldOutScores(
-        recipe=facts.recipe.name,
-        validation=validation,
-        subgroups=rows.subgroups,
-        shares=dict(zip(task.watched, shares, strict=True)),
-        prevalence=prevalence,
-        fixed=Fixed(np.array([thresholds[name] for name in task.watched]), facts.validation.calibration),
-    )
-
-
 def _class_elsewhere(
     facts: ModelDocument, promise: OperatingPointFacts, point: OperatingPointFacts, ranking: Ranking,
     held: HeldOutScores, by_lesions: float | None,
@@ -269,21 +254,21 @@ def _local(
     held: HeldOutScores, promise: OperatingPointFacts, seed: int, by_lesions: float | None
 ) -> OperatingPoint:
     """The operating point that the model's rule chooses here; UsageError where it keeps none."""
-    rule = replace(promise.rule, prevalence=held.prevalence)
+    rule: Rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
         if by_lesions is None:
             asked = promise.lesions.asked
             raise UsageError(f"too few lesions to promise that {asked:g} of new ones are found")
-        rule = Rule("threshold", by_lesions, prevalence=held.prevalence)
-    elif rule.name == "threshold":
+        rule = Threshold(by_lesions, prevalence=held.prevalence)
+    elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
 
 
-def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
+def _lesions(model: Model, found: Validation, rows: Cohort) -> tuple[LesionFacts, float | None]:
     """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
     assert model.lesions is not None and rows.coordinates is not None
-    scores, lesion = held.validation.scores[:, 0], held.validation.watched[:, 0]
+    scores, lesion = found.scores[:, 0], found.watched[:, 0]
     places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
     each = [names == name for name in np.unique(names)]
     patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]

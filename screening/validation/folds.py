@@ -16,11 +16,11 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from screening.cohort.cohort import Cohort, labels_of
 from screening.cohort.dependence import Sign
+from screening.documents.figures import DEFAULT_RULE, Rule
 from screening.documents.model import Leak
 from screening.errors import UsageError
 from screening.machines.ensembles import occurrence
 from screening.statistics.tally import units_of
-from screening.statistics.threshold_search import DEFAULT_RULE, Rule
 from screening.validation.task import Task, watchable
 
 SLABS_PER_FOLD = 4

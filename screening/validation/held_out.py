@@ -25,8 +25,8 @@ from screening.machines.base import Estimator
 from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble, Pooling
 from screening.machines.landmarks import RARE_SHARE
 from screening.parallel import Cluster
-from screening.recipes.building import build, may_span
-from screening.recipes.loading import members_for
+from screening.recipes.building import may_span
+from screening.recipes.loading import members_for, refuse_overrides
 from screening.recipes.recipe import ALWAYS, Recipe
 from screening.statistics.calibration import fit_platt
 from screening.statistics.ranking import auroc
@@ -159,7 +159,11 @@ def hold_out(
     if part is not encoded:
         candidates, first = [chosen], run(encoded, study.fold[0], [chosen])
     machines, decided = _of_setting(first, candidates.index(chosen))
-    decisions = [decided if len(candidates) == 1 else _by_themselves(encoded, study.fold[0], machines)]
+    for number, machine in enumerate(machines if len(candidates) > 1 else ()):
+        # What each says by itself, to the bit as it will say it again.
+        rows = np.flatnonzero(study.fold[0] == number)
+        decided[rows] = encoded.decisions(machine, np.ascontiguousarray(encoded.x[rows]))
+    decisions = [decided]
     repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
     if not repeat:
         progress(finished, finished)
@@ -195,25 +199,9 @@ def encoded_for(study: Study, recipe: Recipe, resources: Resources, like: Encode
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
     """A setting's machines in the order of the folds, and their decisions in that of the rows."""
     own = [(fit, fit.settings.index(at)) for fit in fits if at in fit.settings]
-    decisions = _placed([fit.rows for fit, _ in own], [fit.decisions[place] for fit, place in own])
-    return [fit.machines[place] for fit, place in own], decisions
-
-
-def _by_themselves(encoded: EncodedRows, fold: np.ndarray, machines: Sequence[Estimator]) -> np.ndarray:
-    """What the machines of one setting say of the rows held out, to the bit as they will say it again."""
-    rows = [np.flatnonzero(fold == number) for number in range(len(machines))]
-    own = [
-        encoded.decisions(machine, np.ascontiguousarray(encoded.x[held]))
-        for machine, held in zip(machines, rows, strict=True)
-    ]
-    return _placed(rows, own)
-
-
-def _placed(rows: Sequence[np.ndarray], decisions: Sequence[np.ndarray]) -> np.ndarray:
-    parts = np.concatenate(decisions)
-    whole = np.empty_like(parts)
-    whole[np.concatenate(rows)] = parts
-    return whole
+    machines = [fit.machines[place] for fit, place in own]
+    parts = np.concatenate([fit.decisions[place] for fit, place in own])
+    return machines, parts[np.argsort(np.concatenate([fit.rows for fit, _ in own]))]
 
 
 def held_out_by(
@@ -232,9 +220,7 @@ def held_out_by(
     if recipe.machine != "blend":
         candidates = candidates_of(recipe, dict(params), study.search, study.seed)
         return hold_out(study, recipe, candidates, resources, like)
-    for name in params:
-        if name not in ALWAYS:
-            build(recipe, **{name: params[name]})
+    refuse_overrides(recipe, {name: value for name, value in params.items() if name not in ALWAYS})
     n_positive = int((study.target == 1).sum())
     notes = []
     members = members_for(recipe, study.task.kind, n_positive)

@@ -14,29 +14,20 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Document, Estimate
-from screening.documents.figures import OperatingPoint, Ranking
+from screening.documents.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
 from screening.documents.model import BlendMember, MemberAlone
-from screening.documents.validation import (
-    Beside,
-    BesideFacts,
-    Calibration,
-    Figures,
-    Forward,
-    LaterClass,
-    LesionFacts,
-    OperatingPointFacts,
-)
+from screening.documents.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
 from screening.errors import RecipeError, UsageError
 from screening.machines.ensembles import Pooling
 from screening.sources.columns import Columns
 from screening.statistics.calibration import calibrate, calibration_elsewhere
-from screening.statistics.operating_point import FLAG_EVERYTHING, Rule, curve, summary
+from screening.statistics.operating_point import FLAG_EVERYTHING, curve, summary
 from screening.statistics.operating_point import points as points_of
 from screening.statistics.paired import auroc_difference
 from screening.statistics.performance import at_local_prevalence, per_class, performance, rates
 from screening.statistics.ranking import auroc
 from screening.statistics.subgroups import performance_by_subgroup
-from screening.validation.search import FARTHEST_APART, ROUNDING, apart
+from screening.validation.search import unusable
 from screening.validation.task import Task
 from screening.validation.validation import Outcome, Validation, differences, measured
 
@@ -164,14 +155,6 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     )
 
 
-def in_use(
-    name: str, point: OperatingPoint, chosen_by: str, reason: str | None = None,
-    lesions: LesionFacts | None = None,
-) -> OperatingPointFacts:  # fmt: skip
-    """A watched class's operating point, and who chose it."""
-    return OperatingPointFacts(label=name, chosen_by=chosen_by, reason=reason, lesions=lesions, **vars(point))
-
-
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
     """The threshold of a watched class, by its number, that a rule chooses.
 
@@ -181,13 +164,12 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     name = held.task.watched[m]
     refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
     point = held.validation.operating_point(m, rule, seed)
-    if point.threshold <= FLAG_EVERYTHING and rule.name == "min_sensitivity":
-        asked = rule.value or 0.0
-        if rule.confidence is not None or point.n_positive < _needed(rule):
+    if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
+        if rule.confidence is not None:
             raise UsageError(_too_few(name, point.n_positive, rule))
         raise UsageError(
-            f"sensitivity {asked:g} of {name} would flag every row: many cases have the same values as most "
-            "others, and no threshold parts them. Add a column that tells them apart, ask for less with "
+            f"sensitivity {rule.value:g} of {name} would flag every row: many cases have the same values as "
+            "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
             "--min-sensitivity, or take another rule such as --g-mean"
         )
     if held.validation.trained is not None:
@@ -294,10 +276,10 @@ def _comparison(
 
 def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
-    if rule.name != "threshold":
+    if not isinstance(rule, Threshold):
         return rule
     sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
-    return Rule("min_sensitivity", min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
+    return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
 def _figures(outcome: Outcome) -> dict[str, float | None]:
@@ -316,11 +298,11 @@ REMEDY = (
 
 def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
     """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
-    if rule.name == "min_sensitivity" and n_cases < _needed(rule):
+    if isinstance(rule, MinSensitivity) and n_cases < _needed(rule):
         raise UsageError(_too_few(name, n_cases, rule))
 
 
-def _too_few(name: str, m: int, rule: Rule) -> str:
+def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
     sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
     # What a threshold at the lowest of so many cases promises.
     most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
@@ -331,9 +313,9 @@ def _too_few(name: str, m: int, rule: Rule) -> str:
     )
 
 
-def _needed(rule: Rule) -> float:
+def _needed(rule: MinSensitivity) -> float:
     """How many cases promise what is asked with a threshold at the lowest."""
-    asked = rule.value or 0.0
+    asked = rule.value
     if asked >= 1:
         return np.inf
     cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
@@ -343,21 +325,19 @@ def _needed(rule: Rule) -> float:
 def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
     """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
 
-    That is where scores are constant or not finite, folds lie apart, or training cases are not flagged.
+    That is where scores cannot carry a threshold (`unusable`), or training cases are not flagged.
     """
     rows, recipe = held.validation, held.recipe
     assert rows.trained is not None
-    scores, positive = rows.trained[:, m], rows.watched[:, m]
+    scores, positive = rows.trained[:, [m]], rows.watched[:, m]
     which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
-    for words, values in (("", scores), (" on held-out rows", rows.scores[:, m])):
-        if not np.isfinite(values).all():
-            raise RecipeError(f"recipe {recipe}: its scores{which}{words} are not finite; {REMEDY}")
-        if np.ptp(values) <= ROUNDING * np.abs(values).max():
-            raise RecipeError(
-                f"recipe {recipe}: it scores all rows alike{which}{words} (but for rounding); {REMEDY}"
-            )
-    if apart(rows.repeats[0, ~positive, m], rows.fold[~positive]) > FARTHEST_APART:
-        raise RecipeError(f"recipe {recipe}: the machines of its folds lie apart{which}; {REMEDY}")
+    by_all = np.zeros(len(scores), int)
+    for where, values, fold in (
+        ("", scores, by_all),
+        (" on held-out rows", rows.repeats[0][:, [m]], rows.fold),
+    ):
+        if why := unusable(values, positive.astype(int), fold):
+            raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
     found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
     if found < promised - max(ERRORS_SHORT * error, SHORT):

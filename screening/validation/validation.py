@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from screening.documents.base import Estimate
+from screening.documents.figures import OperatingPoint, Rule
 from screening.documents.validation import Platt
 from screening.statistics.calibration import likeliest
-from screening.statistics.operating_point import OperatingPoint, Rule, choose, overall
+from screening.statistics.operating_point import choose, overall
 from screening.statistics.p_values import group_maxima
 from screening.statistics.paired import (
     DRAWS,
@@ -206,14 +207,10 @@ def resampled(
     ]
 
 
-GRID = np.linspace(0.0, 1.0, 101)
-"""Sensitivities at which the mean ROC curve is kept."""
-
-
 def mean_curve(held: Validation) -> np.ndarray:
-    """1 - specificity at each sensitivity of `GRID`, averaged over watched classes; shape (101,)."""
-    pairs = zip(held.scores.T, held.watched.T, strict=True)
-    return np.mean([false_alarms_at(scores, positive, GRID) for scores, positive in pairs], axis=0)
+    """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
+    grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
+    return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
 
 
 def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:

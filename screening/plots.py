@@ -1,0 +1,119 @@
+"""Pictures with matplotlib (extra `plots`), of the same figures as the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from screening.documents.history import HistoryDocument
+from screening.documents.model import ModelDocument
+from screening.documents.validation import OperatingPointFacts
+from screening.errors import ModelError
+
+# Told apart by eyes that see few colours too (Okabe and Ito 2008).
+FIRST, SECOND, MARK = "#0072B2", "#D55E00", "#444444"
+MOST_FEATURES = 12
+STATES = {"new": SECOND, "pending": "#E69F00", "ruled_out": "#999999", "known": FIRST}
+
+
+def axes() -> Axes:
+    """Axes of a figure of their own."""
+    return pyplot.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+def trade_off(model: ModelDocument, label: str, ax: Axes) -> Axes:
+    """Sensitivity and specificity of a watched class along the thresholds, with 95 % bands."""
+    curve, point = model.validation.curves[label], _point(model, label)
+    for name, colour in (("sensitivity", FIRST), ("specificity", SECOND)):
+        band = getattr(curve, name)
+        ax.fill_between(curve.threshold, _floats(band.low), _floats(band.high), color=colour, alpha=0.2, lw=0)
+        ax.plot(curve.threshold, _floats(band.value), color=colour, label=name)
+    if not point.flags_everything:
+        ax.axvline(point.threshold, color=MARK, linestyle="--", label="threshold in use")
+    return _labelled(ax, "threshold: flagged at this score or above", "share")
+
+
+def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
+    """Sensitivity against non-cases flagged, and the threshold in use."""
+    curve, point = model.validation.curves[label], _point(model, label)
+    auroc = model.validation.summary[label].auroc
+    false = 1 - _floats(curve.specificity.value)
+    ax.plot([0, 1], [0, 1], color=MARK, linestyle=":")
+    words = f"AUROC {auroc.value:.2f} (95 % CI {auroc.low:.2f} to {auroc.high:.2f})"
+    ax.plot([1, *false, 0], [1, *_floats(curve.sensitivity.value), 0], color=FIRST, label=words)
+    found, clear = point.sensitivity.value, point.specificity.value
+    if found is not None and clear is not None:
+        ax.plot(1 - clear, found, "o", color=SECOND, label="threshold in use")
+    return _labelled(ax, "non-cases flagged (1 - specificity)", "sensitivity")
+
+
+def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
+    """Observed share of cases against predicted chance, by tenths of the held-out rows.
+
+    ModelError where the scores have earned no chances.
+    """
+    found = model.validation.calibration[label]
+    if not found.earned:
+        raise ModelError(f"its scores are no probabilities: {found.reason or 'not calibrated'}")
+    predicted = np.array([one.predicted for one in found.reliability])
+    value, low, high = _floats([one.observed.ends for one in found.reliability]).T
+    reach = [value - low, high - value]
+    ax.plot([0, 1], [0, 1], color=MARK, linestyle=":", label="as predicted")
+    ax.errorbar(predicted, value, reach, fmt="o", color=FIRST, capsize=3, label="observed, 95 % CI")
+    return _labelled(ax, "predicted chance", "observed share of cases")
+
+
+def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
+    """What the values of one row change of its score, of `Screen.explain`, the largest on top."""
+    largest = reasons.head(MOST_FEATURES).iloc[::-1]
+    words = [
+        f"{name} = {value} {unit or ''}".strip()
+        for name, value, unit in zip(largest["feature"], largest["value"], largest["unit"], strict=True)
+    ]
+    ax.barh(words, largest["change"], color=np.where(largest["change"] > 0, SECOND, FIRST))
+    ax.axvline(0, color=MARK, linewidth=0.8)
+    ax.set_xlabel("change of the score")
+    return ax
+
+
+def history(told: HistoryDocument, ax: Axes) -> Axes:
+    """Flagged cases of each night in force by what was known of them; of several series the sum."""
+    nights = pd.DataFrame(
+        [{name: getattr(run, name) for name in ("night", *STATES)} for run in told.runs if run.in_force]
+    )
+    if nights.empty:
+        raise ModelError("the ledger has no night yet")
+    by_night = nights.groupby("night").sum()
+    below = np.zeros(len(by_night))
+    for state, colour in STATES.items():
+        height = by_night[state].fillna(0).to_numpy(float)
+        ax.bar(by_night.index, height, bottom=below, color=colour, label=state.replace("_", " "))
+        below += height
+    ax.tick_params(axis="x", rotation=90 if len(by_night) > 6 else 0)
+    return _labelled(ax, "night", "flagged cases", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
+
+
+OF_MODEL: dict[str, Callable[[ModelDocument, str, Axes], Axes]] = {
+    each.__name__: each for each in (trade_off, roc, calibration)
+}
+KINDS = (*OF_MODEL, "contributions", "history")
+
+
+def _point(model: ModelDocument, label: str) -> OperatingPointFacts:
+    return next(point for point in model.operating_points if point.label == label)
+
+
+def _floats(values: object) -> np.ndarray:
+    """Figures to draw, gaps where they are undefined."""
+    return np.asarray(values, dtype=float)
+
+
+def _labelled(ax: Axes, x: str, y: str, **legend: Any) -> Axes:
+    ax.set(xlabel=x, ylabel=y)
+    ax.legend(frameon=False, **legend)
+    return ax

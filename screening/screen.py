@@ -1,0 +1,472 @@
+"""The whole flow as one scikit-learn classifier: fit on a past table, score and explain a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from screening.cohort.cohort import labels_of
+from screening.cohort.reading import read_cohort
+from screening.contract.contract import Contract
+from screening.documents.figures import DEFAULT_RULE, Rule
+from screening.documents.history import HistoryDocument
+from screening.errors import UsageError
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.page import render_model
+from screening.page.page import render_head
+from screening.recipes.recipe import Recipe
+from screening.scoring.explaining import explained_row
+from screening.sources.database import Database
+from screening.sources.opening import Readable
+from screening.storage.loading import load_model
+from screening.storage.model import Model, save_model
+from screening.training.train import train
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Table = Readable | ArrayLike
+
+
+class Page(str):
+    """A page of HTML, which a notebook shows in a frame of its own."""
+
+    height = 800
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" width="100%" height="{self.height}"></iframe>'
+
+
+class Head(Page):
+    """The head of a page."""
+
+    height = 420
+
+
+def _earned(screen: Screen) -> bool:
+    """Whether there are chances, or nobody knows yet; ModelError says why there are none."""
+    if hasattr(screen, "model_"):
+        screen.model_.refuse_unearned()
+    return True
+
+
+class Screen(ClassifierMixin, BaseEstimator):
+    """A model of a past cohort with its threshold, as a scikit-learn classifier.
+
+    Encoding, folds, search, the threshold and what it is worth on rows nobody trained on are `fit`; it does
+    what `screen train` does, and holds the same model.
+
+    Parameters
+    ----------
+    recipe : str or Recipe
+        A method by its name, the path of a recipe file, or a recipe; ``auto`` is a blend.
+    rule : Rule, optional
+        How the threshold is chosen: `MinSensitivity` (0.9 by default), `MaxFlagRate`, `MissCost`, `GMean` or
+        `Threshold`.
+    params : dict, optional
+        Parameters of the recipe that are fixed; they are taken out of the search.
+    search : int, optional
+        Settings that compete on the held-out rows; the recipe's own number by default, 1 for none.
+    folds : int
+        Fewer where there are fewer groups, or fewer rows of the rarer class.
+    repeats : int, optional
+        How often the folds are dealt; by default three times where fits are cheap.
+    beside : sequence of str, optional
+        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
+    random_state : int
+        Deals the folds and the candidates.
+    n_jobs : int
+        Threads; -1 for all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    model_ : Model
+        As `train` returns it.
+    classes_ : ndarray
+        The labels, sorted; of a model that tells one class from several others, that one and "negative".
+    positive_ : object
+        The label that is flagged; of several classes, those.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from importlib.resources import files
+    >>> from screening import MinSensitivity, Screen
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = pd.read_csv(samples / "nosocomial_past.csv", dtype={"patient_id": str})
+    >>> screen = Screen("logistic", rule=MinSensitivity(0.9), search=1, beside=())
+    >>> screen = screen.fit(past, "infected", id="patient_id", drop="admission_date")
+    >>> tonight = pd.read_csv(samples / "nosocomial_night.csv", dtype={"patient_id": str})
+    >>> sorted(set(screen.predict(tonight).tolist()))
+    ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        recipe: str | Recipe = "auto",
+        *,
+        rule: Rule | None = None,
+        params: dict[str, object] | None = None,
+        search: int | None = None,
+        folds: int = 5,
+        repeats: int | None = None,
+        beside: Sequence[str] | None = None,
+        independent: bool = False,
+        random_state: int = 0,
+        n_jobs: int = -1,
+    ) -> None:
+        self.recipe = recipe
+        self.rule = rule
+        self.params = params
+        self.search = search
+        self.folds = folds
+        self.repeats = repeats
+        self.beside = beside
+        self.independent = independent
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Table,
+        y: str | ArrayLike,
+        *,
+        positive: str | Sequence[str] | None = None,
+        id: str | None = None,
+        group: str | None = None,
+        drop: str | Sequence[str] = (),
+        contract: Contract | str | Path | None = None,
+    ) -> Self:
+        """Train on a table of past rows.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            One row a patient, with missing values, texts and dates as they are; an array holds numbers.
+        y : str or array-like, shape (n_rows,)
+            The column of X that says who was a case, or the labels.
+        positive : str or sequence of str, optional
+            Label of a case; otherwise the one that reads like "yes", or the rarer of two.
+        id, group : str, optional
+            Columns of X that name a row, and what must not be split over folds, such as the patient.
+        drop : str or sequence of str
+            Columns to leave out.
+        contract : Contract or path, optional
+            What the columns hold, as `screen init` writes it.
+
+        Returns
+        -------
+        Screen
+            Itself, fitted.
+        """
+        table, column, labels = self._past(X, y)
+        past = read_cohort(
+            table, contract, label=column, positive=positive, id=id, group=group, drop=drop, need_label=True,
+        )  # fmt: skip
+        model = train(
+            past, self.recipe, rule=self.rule or DEFAULT_RULE, params=self.params, search=self.search,
+            folds=self.folds, repeats=self.repeats, beside=self.beside, independent=self.independent,
+            seed=self.random_state, jobs=self.n_jobs,
+        )  # fmt: skip
+        values = () if labels is None else zip(labels_of(past), labels[past.rows - 1], strict=True)
+        self._take(model, dict(values))
+        return self
+
+    def _past(self, X: Any, y: Any) -> tuple[Any, str, np.ndarray | None]:
+        """The past as one table, its label column, and the labels as they are where they are at hand."""
+        if not isinstance(y, str):
+            column, labels = str(getattr(y, "name", None) or "label"), column_or_1d(y, warn=True)
+            labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+            check_classification_targets(labels)
+            if len(np.unique(labels)) < 2:
+                raise ValueError("the labels hold 1 class; there must be at least 2 classes")
+        elif isinstance(X, pd.DataFrame):
+            column, labels, X = y, X[y].to_numpy(), X.drop(columns=y)
+        else:
+            return X, y, None
+        table = self._table(X, learns=True)
+        check_consistent_length(table, labels)
+        return table.assign(**{column: labels}), column, labels
+
+    def _take(self, model: Model, values: Mapping[str, Any]) -> None:
+        """Hold a model, whose label texts stand for these values."""
+        task = model.facts.task
+        labels = list(task.classes if task.kind == "multi" else model.facts.training.n_by_class)
+        if task.kind == "binary" and len(labels) > 2:
+            labels, values = list(task.classes), {}
+        self.model_ = model
+        self.texts_ = sorted(labels, key=lambda text: values.get(text, text))
+        self.classes_ = np.array([values.get(text, text) for text in self.texts_])
+        watched = [values.get(text, text) for text in model.watched]
+        self.positive_ = watched[0] if task.kind == "binary" else watched
+
+    def _table(self, X: Table, learns: bool = False) -> Any:
+        """What is read: a table as it is, of an array one whose columns have names."""
+        if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X):
+            if learns:
+                validate_data(self, X, skip_check_array=True)
+            return X
+        if isinstance(X, str | Path | Database | pa.Table | pa.RecordBatch) or hasattr(X, "to_arrow"):
+            return X
+        numbers = validate_data(self, X, reset=learns, ensure_all_finite="allow-nan")
+        names = getattr(self, "feature_names_in_", [f"x{at}" for at in range(numbers.shape[1])])
+        return pd.DataFrame(numbers, columns=names)
+
+    def score_frame(self, X: Table) -> pd.DataFrame:
+        """Score a table, which may have no labels.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            With the columns that `fit` had.
+
+        Returns
+        -------
+        DataFrame
+            `id`, `score` (higher is more suspicious), `p_value`, `flagged`, and `chance` where it was earned.
+        """
+        check_is_fitted(self)
+        return self.model_.score_frame(self._table(X))
+
+    def _scored(self, X: Table) -> pd.DataFrame:
+        """The same of every row, none left out."""
+        check_is_fitted(self)
+        table = self._table(X)
+        rows = self.model_.score_frame(table)
+        if isinstance(table, pd.DataFrame) and len(rows) < len(table):
+            raise UsageError(
+                f"{len(table) - len(rows)} of {len(table)} rows break the contract and have no score; "
+                "score_frame leaves them out"
+            )
+        return rows
+
+    def predict(self, X: Table) -> np.ndarray:
+        """The label of each row: of two classes the positive one where it is flagged.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            With the columns that `fit` had.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Out of `classes_`.
+        """
+        rows = self._scored(X)
+        if "predicted" in rows:
+            return self.classes_[pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))]
+        return self.classes_[np.where(rows["flagged"], self._case, 1 - self._case)]
+
+    @property
+    def _case(self) -> int:
+        """The place of the positive class of two."""
+        return self.texts_.index(self.model_.watched[0])
+
+    def decision_function(self, X: Table) -> np.ndarray:
+        """How far scores lie above the threshold, towards the second of `classes_`.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            With the columns that `fit` had.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,), or (n_rows, n_classes)
+            Of several classes the log odds of each, of which `predict` takes the largest.
+        """
+        rows = self._scored(X)
+        if "predicted" in rows:
+            chances = self.model_.facts.validation.class_chances or {}
+            return np.column_stack(
+                [chances[text].log_odds(rows[f"score_{text}"].to_numpy()) for text in self.texts_]
+            )
+        above = rows["score"].to_numpy() - self.model_.thresholds[0]
+        return above if self._case else -above
+
+    @available_if(_earned)
+    def predict_proba(self, X: Table) -> np.ndarray:
+        """Calibrated chances, where the held-out scores have earned them.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            With the columns that `fit` had.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, 2)
+            In the order of `classes_`; NaN where every row is flagged.
+        """
+        chance = self._scored(X)["chance"].to_numpy(float)
+        columns = [1 - chance, chance]
+        return np.column_stack(columns if self._case else columns[::-1])
+
+    @property
+    def held_out_(self) -> pd.DataFrame:
+        """`id, group, fold, label, score` of every past row, scored by machines that had not seen it."""
+        check_is_fitted(self)
+        return self.model_.validation
+
+    def explain(self, X: Table, row: str) -> pd.DataFrame:
+        """Why one row has its score: what each value changes against the median of past rows.
+
+        Parameters
+        ----------
+        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
+            The table that the row is of.
+        row : str
+            Its id, or the id of a group: then its row with the highest score; "1" is the first where rows
+            have no id.
+
+        Returns
+        -------
+        DataFrame
+            `feature`, `value`, `change` (above 0 raises the score), and more; the largest change first.
+        """
+        check_is_fitted(self)
+        case = explained_row(self.model_, self.model_.opened(self._table(X), gated=False), row)
+        return pd.DataFrame(case["contributions"])
+
+    def report(self) -> Page:
+        """The page of the model; in a notebook it is shown.
+
+        Returns
+        -------
+        Page
+            Its HTML, text to be written to a file.
+        """
+        check_is_fitted(self)
+        return Page(render_model(self.model_.sealed))
+
+    def plot(
+        self,
+        kind: str = "trade_off",
+        X: Table | None = None,
+        row: str | None = None,
+        *,
+        ledger: str | Path | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw a picture with matplotlib (extra `plots`).
+
+        Parameters
+        ----------
+        kind : {"trade_off", "roc", "calibration", "contributions", "history"}
+            What of.
+        X : DataFrame or another table, optional
+            Of contributions: the table of the row.
+        row : str, optional
+            Of contributions: the row's id.
+        ledger : str or Path, optional
+            Of history: the ledger of the nights.
+        ax : Axes, optional
+            Where to draw; on axes of its own by default.
+
+        Returns
+        -------
+        Axes
+            With the picture.
+        """
+        check_is_fitted(self)
+        try:
+            from screening import plots
+        except ImportError:
+            raise UsageError('pictures need matplotlib: pip install "screening[plots]"') from None
+        ax = plots.axes() if ax is None else ax
+        match kind:
+            case "contributions":
+                if X is None or row is None:
+                    raise UsageError('contributions are of a row: plot("contributions", table, id)')
+                return plots.contributions(self.explain(X, row), ax)
+            case "history":
+                if ledger is None:
+                    raise UsageError('history is of a ledger: plot("history", ledger="screening.db")')
+                with open_ledger(ledger, read_only=True) as book:
+                    return plots.history(HistoryDocument.from_dict(history(book)), ax)
+        if kind not in plots.OF_MODEL:
+            raise UsageError(f"no picture {kind!r}; there are {', '.join(plots.KINDS)}")
+        return plots.OF_MODEL[kind](self.model_.facts, self.model_.watched[0], ax)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the model directory, with its page, as `screen train` does; it holds rows of patients.
+
+        Parameters
+        ----------
+        directory : str or Path
+            Absent, empty, or an earlier model directory, which is replaced.
+
+        Returns
+        -------
+        Path
+            The directory.
+        """
+        check_is_fitted(self)
+        return save_model(self.model_, directory, render_model)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a model directory, of `save` or of `screen train`.
+
+        Parameters
+        ----------
+        directory : str or Path
+            Written by either.
+
+        Returns
+        -------
+        Screen
+            Fitted.
+        """
+        model = load_model(directory)
+        facts = model.facts
+        screen = cls(
+            model.recipe, rule=facts.operating_points[0].rule, folds=facts.validation.folds,
+            random_state=facts.training.seed,
+        )  # fmt: skip
+        screen._take(model, {})
+        return screen
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "model_"):
+            raise TypeError(
+                "a fitted Screen holds rows of patients, and nothing of it is ever unpickled: write it with "
+                "save(directory), read it with Screen.load(directory)"
+            )
+        return super().__getstate__()
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _repr_html_(self) -> str:
+        """Of a fitted one the head of its page."""
+        if not hasattr(self, "model_"):
+            return f"<pre>{escape(repr(self))}</pre>"
+        return Head(render_head(self.model_.sealed))._repr_html_()

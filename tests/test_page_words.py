@@ -1,0 +1,131 @@
+"""What a page says: each figure is its document's, and states and phrases are those of the clinic."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from report_fixture import judged, nosocomial_model, nosocomial_run
+from test_report_blocks import appraised, appraised_run
+
+from screening.documents.history import NightRun
+from screening.documents.run import Counts, State
+from screening.ledger.database import STATES
+from screening.page import render_model, render_run
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    "model": (render_model, lambda: appraised(nosocomial_model())),
+    "run": (render_run, lambda: judged(appraised_run())),
+}
+
+
+class Cells(HTMLParser):
+    """The rows of tables and the terms of lists, as texts."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        if tag == "tr" or (tag == "div" and self.rows is not None):
+            self.rows.append([])
+        if tag in ("th", "td", "dt", "dd") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+    def named(self, name: str) -> list[list[str]]:
+        texts = [[" ".join(cell.split()) for cell in row] for row in self.rows]
+        return [row[1:] for row in texts if row and row[0] == name]
+
+
+def as_percent(share: float) -> str:
+    """A share between a tenth and 99 hundredths."""
+    assert 0.1 <= share < 0.99
+    return f"{100 * share:.0f}%"
+
+
+def ends(estimate: dict) -> str:
+    return f"{100 * estimate['low']:.0f}–{100 * estimate['high']:.0f}%"
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_figure_of_the_operating_point_is_the_documents(kind):
+    render, made = PAGES[kind]
+    document = made()
+    model = document if kind == "model" else document["model"]
+    (point,) = model["operating_points"]
+    cells = Cells(render(document))
+
+    for name in ("sensitivity", "specificity", "ppv", "npv"):
+        title = name.upper() if len(name) == 3 else name.capitalize()
+        ((figure, _),) = cells.named(title)[:1]
+        assert figure == f"{as_percent(point[name]['value'])} {ends(point[name])}"
+    assert cells.named("NNE")[0][0] == f"{point['nne']['value']:.1f}"
+    assert cells.named("Flags per 100 rows")[0][0] == f"{100 * point['flag_rate']['value']:.1f}"
+    threshold = cells.named("Threshold")[0][0].replace("−", "-")
+    assert float(threshold) == pytest.approx(point["threshold"], abs=6e-4)
+
+
+@pytest.mark.parametrize("figure", ["sensitivity", "specificity", "ppv", "npv"])
+def test_a_figure_that_changes_in_the_document_changes_on_the_page(figure):
+    document = nosocomial_model()
+    document["operating_points"][0][figure] = {"value": 0.4321, "low": 0.3333, "high": 0.5555}
+
+    assert "43% <small>33–56%</small>" in render_model(document)
+    assert "43% <small>33–56%</small>" not in render_model(nosocomial_model())
+
+
+def test_every_flagged_patient_stands_with_the_documents_chance_and_reasons():
+    run = nosocomial_run()
+    page = render_run(run)
+    explained = [case for case in run["cases"] if case["contributions"]]
+
+    assert len(explained) > 20
+    for case in explained:
+        line = page[page.index(f"<bdi>{case['id']}</bdi>") :][:6000].split("<li class=c")[0]
+        for one in case["contributions"]:
+            assert one["feature"].replace("_", " ") in line
+            sign = f"{one['change']:+.3f}".replace("-", "−")
+            assert sign in line
+
+
+def test_states_of_a_case_are_one_list():
+    """Documents, ledger, page and history have the states of `State` and no other."""
+    states = [name.replace(" ", "_") for name in get_args(State)]
+
+    assert tuple(get_args(State)) == STATES == ("new", "pending", "ruled out", "known")
+    for counted in (Counts, NightRun):
+        fields = list(counted.model_fields)
+        first = fields.index(states[0])
+        assert fields[first : first + len(states)] == states
+    tonight = (ROOT / "templates" / "tonight.html.j2").read_text(encoding="utf-8")
+    assert str((*states, "no_longer_flagged")).replace("'", '"') in tonight
+
+
+GONE = (
+    "whom to look at", "lots chose", "keep its promise", "kept its promise", "left alone",
+    "judged not a case", "not judged", "ongoing", "resolved by", "missed a night", "test of time",
+    "would this be useful", "hardly known", "wear it down", "too few to be told", "too coarse",
+    "picking by chance takes", "times the folds are dealt", "flag it alone", "the nights so far",
+    "bring 9 cases",
+)  # fmt: skip
+SHOWN = [
+    *(ROOT / "templates").glob("*.j2"), *(ROOT / "templates").glob("*.js"), *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "screening" / "page").glob("*.py"), *(ROOT / "screening" / "cli").glob("*.py"),
+    ROOT / "README.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("phrase", GONE)
+def test_no_page_command_or_document_says_it_in_private_english(phrase):
+    assert len(SHOWN) > 60
+    assert [
+        str(path.relative_to(ROOT)) for path in SHOWN
+        if re.search(rf"\b{phrase}\b", " ".join(path.read_text(encoding="utf-8").split()), re.IGNORECASE)
+    ] == []  # fmt: skip

@@ -1,0 +1,190 @@
+"""`Screen`: the whole flow as a scikit-learn classifier, in a notebook and out of it."""
+
+import pickle
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from flow_cohorts import patients, voxels
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from screening import GMean, MaxFlagRate, MinSensitivity, Screen, open_ledger, score
+from screening.errors import CohortError, ModelError, UsageError
+
+QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
+PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
+SAMPLES = files("screening.sample_cohorts")
+
+
+@pytest.fixture(scope="module")
+def screen():
+    return Screen("logistic", rule=MinSensitivity(0.8), **QUICK).fit(PAST, "ill", id="patient")
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    """Of enough cases that scores have earned chances."""
+    past = pd.read_csv(SAMPLES / "nosocomial_past.csv", dtype={"patient_id": str})
+    return Screen("logistic", **QUICK).fit(past, "infected", id="patient_id", drop="admission_date")
+
+
+@pytest.fixture(scope="module")
+def few():
+    return Screen("logistic", **QUICK).fit(patients(110), "ill", id="patient")
+
+
+EXPECTED = {
+    "check_estimators_pickle": "a fitted one holds rows of patients: `save` and `load`",
+    "check_classifiers_train": "flags go by the rule's threshold, and not by a chance of one half",
+    "check_estimators_dtypes": "twenty rows of noise: a model whose folds disagree is refused",
+    "check_classifiers_classes": "thirty rows: a model whose folds disagree is refused",
+}
+
+
+def expected(estimator: Screen) -> dict[str, str]:
+    return EXPECTED
+
+
+@parametrize_with_checks(
+    [Screen("logistic", rule=GMean(), independent=True, **QUICK)], expected_failed_checks=expected
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_frame_with_its_label_column_and_x_with_y_give_the_same_model(screen):
+    apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
+
+    assert apart.model_.id == screen.model_.id
+    np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
+
+
+def test_predictions_are_the_flags_of_the_scored_table(screen):
+    rows = screen.score_frame(NIGHT)
+
+    assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
+    np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
+    np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
+
+
+def test_where_the_case_sorts_first_decisions_turn_round(screen):
+    words = PAST["ill"].map({"yes": "a case", "no": "none"})
+    turned = clone(screen).fit(PAST.drop(columns="ill"), words, id="patient", positive="a case")
+
+    assert turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
+    np.testing.assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
+    np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", screen.predict(NIGHT) == "yes")
+
+
+def test_labels_keep_their_type(screen):
+    codes = clone(screen).fit(PAST.drop(columns="ill"), (PAST["ill"] == "yes").astype(int), id="patient")
+
+    assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
+    assert set(codes.predict(NIGHT)) <= {0, 1}
+
+
+def test_several_classes_are_told_apart():
+    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
+    new = voxels(2, seed=5).drop(columns="tissue")
+
+    assert set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
+    assert tissue.decision_function(new).shape == (len(new), 3)
+    assert not hasattr(tissue, "predict_proba")
+
+
+def test_chances_are_there_where_they_were_earned(few, calibrated):
+    night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
+
+    chances = calibrated.predict_proba(night)
+
+    np.testing.assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
+    with pytest.raises(AttributeError) as refused:
+        few.predict_proba(NIGHT)
+    assert "too few to calibrate" in str(refused.value.__cause__)
+
+
+def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
+    again = Screen.load(screen.save(tmp_path / "model"))
+
+    assert (tmp_path / "model" / "report.html").exists()
+    assert again.model_.id == screen.model_.id and again.rule == screen.rule
+    np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
+    with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
+        pickle.dumps(screen)
+
+
+def test_recipes_and_rules_are_searched_with_scikit_learn():
+    grid = {"recipe": ["svm", "logistic"], "rule": [GMean(), MaxFlagRate(0.3)]}
+    search = GridSearchCV(Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise")
+
+    search.fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+
+    assert search.best_params_.keys() == grid.keys()
+    assert len(search.predict(NIGHT)) == len(NIGHT)
+
+
+def test_rows_that_break_the_contract_are_named_and_not_left_out_of_predictions(screen):
+    broken = NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1))
+
+    with pytest.raises(CohortError, match="row 1"):
+        screen.predict(broken)
+
+
+def test_held_out_scores_are_a_frame_and_a_rows_reasons_too(screen):
+    reasons = screen.explain(NIGHT, NIGHT["patient"][3])
+
+    assert len(screen.held_out_) == len(PAST)
+    assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
+    assert reasons["change"].abs().is_monotonic_decreasing
+    with pytest.raises(UsageError, match="no row of this table has this id"):
+        screen.explain(NIGHT, "nobody")
+
+
+def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
+    shown = screen._repr_mimebundle_()["text/html"]
+
+    assert "Fit for local use?" in shown
+    assert not any(name in shown + repr(screen) for name in PAST["patient"])
+    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
+    assert "<pre>Screen(" in Screen()._repr_html_()
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.usefixtures("pictures")
+def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path):
+    nights = {"2026-03-01": NIGHT, "2026-03-02": NIGHT.iloc[5:]}
+    with open_ledger(tmp_path / "l.db", make=True) as ledger:
+        for day, table in nights.items():
+            score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
+    flagged = sum(int(screen.score_frame(table)["flagged"].sum()) for table in nights.values())
+    point = screen.model_.facts.operating_points[0]
+
+    trade_off, roc = screen.plot(), screen.plot("roc")
+    reasons = screen.plot("contributions", NIGHT, NIGHT["patient"][3])
+    bars = screen.plot("history", ledger=tmp_path / "l.db")
+
+    assert trade_off.lines[-1].get_xdata()[0] == point.threshold
+    assert roc.lines[-1].get_ydata()[0] == point.sensitivity.value
+    changes = screen.explain(NIGHT, NIGHT["patient"][3])["change"].tolist()
+    assert [bar.get_width() for bar in reasons.patches] == changes[::-1]
+    assert sum(bar.get_height() for bar in bars.patches) == flagged
+    assert len(calibrated.plot("calibration").lines) > 1
+    with pytest.raises(ModelError, match="too few to calibrate"):
+        few.plot("calibration")
+    with pytest.raises(UsageError, match="there are trade_off, roc"):
+        screen.plot("pie")
+    for kind in ("contributions", "history"):
+        with pytest.raises(UsageError, match=f"{kind} (is|are) of"):
+            screen.plot(kind)
