@@ -118,6 +118,7 @@ def train(
             options.source_of(cohort, table, query), contract, label=label, positive=positive,
             id=id, group=group,
             drop=options.names_from(drop), neighbourhood=neighbourhood, need_label=True,
+            propose=True, independent=independent,
         )  # fmt: skip
         method = load_recipe(recipe)
         if not force:
