@@ -39,7 +39,7 @@ def patients(n_rows: int, seed: int) -> pd.DataFrame:
     """Rows of which a fifth are ill."""
     rng = np.random.default_rng(seed)
     ill = rng.random(n_rows) < 0.2
-    names = [f"Zx{seed:03d}{i:04d}" for i in range(n_rows)]
+    names = [f"Zx{seed:05d}{i:04d}" for i in range(n_rows)]
     columns = {"fever": rng.normal(37 + ill, 0.5), "crp": rng.gamma(2 + 3 * ill, 5.0)}
     return pd.DataFrame({"patient": names, **columns, "ill": np.where(ill, "yes", "no")})
 

@@ -13,7 +13,7 @@ from screening.contract.keys import Key, keys_of
 HEAD = """# The contract
 
 A TOML file that says what a cohort's table must look like. `screen init past.csv --out cohort.toml` writes
-one with every key; `screen check` holds a table against it; `train` keeps it in the model, and every night is
+one; `screen check` holds a table against it; `train` keeps it in the model, and every night is
 read by it. A key that is not listed here is refused. Written by `python docs/contract.py` from the types.
 """
 PARTS = (

@@ -1,7 +1,11 @@
 """The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 from commands import commands_of, screen, typed
 
 from screening.cli import completion
+from screening.contract.contract import Contract
 from screening.storage.publishing import hold
 
 ROOT = Path(__file__).parents[1]
@@ -229,6 +234,40 @@ def test_a_contract_that_exists_is_not_written_over(desk):
     screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
 
     assert (desk / "cohort.toml").read_bytes() == before
+
+
+def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(desk, tmp_path):
+    init = screen("init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml")
+    trained = screen("train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model")
+
+    said, notes = json.loads(init.stdout), json.loads(trained.stdout)["notes"]
+
+    assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {*notes}
+    contract = json.loads((tmp_path / "model" / "model.json").read_bytes())["contract"]
+    assert contract == Contract.load(tmp_path / "c.toml").to_dict()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
+    """Outcome, case, patient, row id, date and reviews a night; a wrong answer is asked again."""
+    mine, theirs = os.openpty()
+    words = [sys.executable, "-m", "screening", "init", desk / "past.csv", "--out", tmp_path / "c.toml"]
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        os.write(mine, b"\nno\nnone\npatient\npatient_id\n\n40\n")
+        said = bytearray()
+        with suppress(OSError):
+            while part := os.read(mine, 4096):
+                said += part
+    os.close(mine)
+
+    asked = said.decode()
+    for question in ("Outcome", "case (no, yes) [yes]", "Patient", "Row id", "[admission_date]", "Reviews"):
+        assert question in asked
+    assert "there is no 'patient'" in asked
+    contract = Contract.load(tmp_path / "c.toml")
+    assert (contract.label, contract.positive, contract.group) == ("infected", ["no"], None)
+    assert (contract.id, contract.time, contract.capacity) == ("patient_id", "admission_date", 40)
 
 
 def test_what_a_model_says_of_its_making_names_no_folder(desk, model):

@@ -210,7 +210,7 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_
     assert read_cohort(path).names == ["usable"]
     assert contract.group == name
     assert f"guessed role group: {name}" in notes
-    assert "no column names the outcome: to train, set `label` to it, or give --label" in notes
+    assert "no outcome recognised: set `label` to its column, or give --label" in notes
 
 
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
@@ -301,3 +301,65 @@ def test_codes_are_categories_and_who_repeats_is_the_patient_whatever_names_end_
     later = stays(seed=1).assign(diag_1="V99")
     later.to_csv(tmp_path / "later.csv", index=False)
     assert read_cohort(tmp_path / "later.csv", contract).n_rows == len(later)
+
+
+OUTCOMES = {
+    "by its name": ({"dead": [0, 0, 0, 1] * 15}, "dead", ["1"]),
+    "a word of its name": ({"hospital_mortality": ["n", "n", "y"] * 20}, "hospital_mortality", ["y"]),
+    "of the well": ({"survived": [1, 1, 0] * 20}, "survived", ["0"]),
+    "a sentence": ({"readmitted within 30 days?": ["No", "Yes"] * 30}, "readmitted within 30 days?", ["Yes"]),
+    "of survival analysis": ({"status": [2, 2, 1] * 20}, "status", ["2"]),
+    "what was so before": ({"prior_sepsis": [0, 1] * 30}, None, []),
+    "several values": ({"event": list("abc") * 20}, "event", []),
+}
+
+
+@pytest.mark.parametrize(("columns", "label", "positive"), OUTCOMES.values(), ids=OUTCOMES.keys())
+def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, columns, label, positive):
+    contract, _ = starter_contract(cohort_of(tmp_path, **columns))
+
+    assert (contract.label, contract.positive) == (label, positive)
+
+
+def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
+    path = cohort_of(
+        tmp_path, **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15}
+    )
+
+    notes = starter_contract(path)[1]
+
+    assert (
+        "no outcome recognised: set `label` to its column, or give --label; it may be relapsing (y/n), z"
+        in notes
+    )
+
+
+def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
+    path = cohort_of(tmp_path, infected=["yes", "no"] * 30, died=["yes", "no", "no"] * 20)
+
+    contract, notes = starter_contract(path, label="died")
+
+    assert contract.label == "died" and "infected" in contract.features
+    assert any("may be outcomes too: infected" in note for note in notes)
+
+
+def test_answers_stand_in_place_of_guesses(tmp_path):
+    columns = {
+        "case_id": range(1000, 1000 + N),
+        "infected": ["yes", "no"] * 30,
+        "died": ["yes", "no", "no"] * 20,
+    }
+    answers = {"label": "died", "positive": "yes", "id": None, "capacity": "7"}
+    asked = {}
+
+    def ask(role, guess, likely, allowed):
+        asked[role] = guess, list(likely)
+        return answers.get(role)
+
+    contract, _ = starter_contract(cohort_of(tmp_path, **columns), ask)
+
+    assert asked["label"] == ("infected", ["infected", "died"])
+    assert asked["positive"] == ("yes", ["no", "yes"])
+    assert asked["id"] == ("case_id", [])
+    assert (contract.label, contract.positive, contract.id, contract.capacity) == ("died", ["yes"], None, 7)
+    assert "infected" in contract.features

@@ -56,7 +56,7 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, 
         path.write_bytes(text.encode(encoding))
         file = opened(path)
         header = ["id", "age", "note"]
-        file.form = replace(file.form, delimiter=",", header=header, names=["id", "age", " note"])
+        file.form = replace(file.form, delimiter=",", header=header)
 
         assert rows_of(file, batch_rows) == expected
 

@@ -199,13 +199,15 @@ def test_a_starter_contract_does_not_take_an_arm_for_the_patient(tmp_path):
     assert contract.id == "id"
 
 
-def test_a_starter_contract_says_to_fill_down_what_stands_in_first_rows(tmp_path):
+def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     in_first_rows().to_csv(tmp_path / "past.csv", index=False)
 
     contract, notes = starter_contract(tmp_path / "past.csv")
 
-    assert contract.group is None and "patient" in contract.drop
-    assert any("Fill column 'patient' down" in note for note in notes)
+    assert (contract.group, contract.fill_down) == ("patient", ["patient"])
+    assert any("is filled down" in note for note in notes)
+    cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)
+    assert len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
 
 
 def test_files_of_a_table_may_have_other_columns_beside_those_of_the_contract(tmp_path):

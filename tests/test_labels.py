@@ -152,7 +152,7 @@ def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_
     for said in (
         "dropped, one value only: note",
         "inferred category: ward",
-        "positive class taken to be yes",
+        "guessed role positive: yes",
     ):
         assert any(said in note for note in json.loads(answer.stdout)["notes"])
         assert said in answer.stderr

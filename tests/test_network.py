@@ -158,6 +158,11 @@ def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not
     # A copy of the ledger from before it is older than what stands among the site's runs.
     shutil.copy("older.db", "l.db")
     assert "the ledger is older than" in screen("status", "--site", "NIGHT.toml", code=4).stderr
+    # One that was lost is not begun anew in silence.
+    Path("l.db").unlink()
+    assert "which ends with entry 0" in screen("run", "NIGHT.toml", "--date", NIGHT, code=4).stderr
+    screen("ledger", "accept", "l.db", "--runs", "runs", "--reason", "the disk is gone")
+    screen("run", "NIGHT.toml", "--date", NIGHT)
 
 
 def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(again):

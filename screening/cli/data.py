@@ -4,14 +4,47 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from screening.cli.console import bar, tell
-from screening.cli.options import AsJson, ContractFile, Query, Source, Table, in_output, source_of
+from screening.cli.options import (
+    AsJson,
+    ContractFile,
+    Drop,
+    Group,
+    Id,
+    Label,
+    Positive,
+    Query,
+    Source,
+    Table,
+    in_data,
+    in_output,
+    names_from,
+    source_of,
+)
 from screening.errors import CohortError, UsageError
+from screening.spelling import did_you_mean
+
+DROPPED = "dropped, "
+
+
+# What `init` asks on a terminal, a role each.
+QUESTIONS = {
+    "label": "Outcome: the column that says how it turned out",
+    "positive": "Which of its values is a case",
+    "group": "Patient: the column that rows of one patient share",
+    "fill_down": "It stands in first rows only. Fill it down",
+    "id": "Row id: the column that names a row",
+    "time": "Date of the row",
+    "capacity": "Reviews that a night has room for",
+}
+NOTHING = "none"
 
 
 def init(
@@ -19,22 +52,55 @@ def init(
     out: Annotated[Path, in_output("--out", "-o", help="Contract to write (TOML).")],
     table: Table = None,
     query: Query = None,
+    label: Label = None,
+    positive: Positive = None,
+    id: Id = None,
+    group: Group = None,
+    time: Annotated[str | None, in_data(help="Column of the row's date.")] = None,
+    capacity: Annotated[int | None, in_data(help="Reviews that a night has room for.", min=1)] = None,
+    drop: Drop = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: every guess is taken.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
-    It holds every key, explained, and the role, type, range (`seen`) and categories of every column; what was
-    guessed is said. The table is read with it before it is written.
+    It holds the role, type, range (`seen`) and categories of every column. On a terminal it asks for each
+    role that no option gives, with its guess as the default; what was guessed and dropped is said. The table
+    is read with the contract before that is written.
     """
     from screening.cohort.reading import starter_contract
     from screening.storage.publishing import write_whole
 
     if out.exists():
         raise UsageError(f"{out} exists already, and may have been edited; give another --out")
-    contract, notes = starter_contract(source_of(cohort, table, query))
+    ask = None if yes or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()) else _ask
+    contract, notes = starter_contract(
+        source_of(cohort, table, query), ask, label=label, positive=positive, id=id, group=group, time=time,
+        capacity=capacity, drop=names_from(drop),
+    )  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
-    tell({"contract": str(out), "features": len(contract.features), "notes": notes}, as_json)
+    answer = {"contract": str(out), "features": len(contract.features), "outcome": contract.label}
+    tell(answer | in_lists(notes), as_json)
+
+
+def _ask(role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None) -> str | None:
+    """Ask until the answer is one that can be; None for none."""
+    question = QUESTIONS[role] + (f" ({', '.join(likely)})" if likely else "")
+    while (answer := typer.prompt(question, default=guess or NOTHING).strip()) != NOTHING:
+        if answer in allowed if allowed is not None else answer.isdecimal() and int(answer) > 0:
+            return answer
+        near = did_you_mean(answer, allowed or ())
+        typer.echo(
+            f"{'a number from 1' if allowed is None else f'there is no {answer!r}{near}'}; or {NOTHING}"
+        )
+    return None
+
+
+def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
+    """Notes on a table, and apart from them what was dropped, with its reason."""
+    dropped = [note.removeprefix(DROPPED) for note in notes if note.startswith(DROPPED)]
+    return {"notes": [note for note in notes if not note.startswith(DROPPED)], "dropped": dropped}
 
 
 def check(
@@ -88,7 +154,7 @@ def schema(
         bool, typer.Option("--printed", help="Of the command NAME: what it prints with --json.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a document such as model.json or run.json, or of what a command prints."""
+    """Print the JSON Schema of a document, or of an answer."""
     from screening.documents.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name, printed), indent=1, sort_keys=True))

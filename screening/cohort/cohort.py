@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -133,13 +133,7 @@ class Cohort:
                 f"the label has {len(classes)} classes; name the one to find with --positive, or several "
                 "joined into one with --positive A+B"
             )
-        if yes := affirming(classes):
-            return {yes: (yes,)}
-        no = denying(classes)
-        if len(no) == 2:
-            raise UsageError("both labels read like a no; name the case with --positive")
-        counts = [int(np.count_nonzero(self.label == text)) for text in classes]
-        case = next(text for text in classes if text not in no) if no else classes[int(np.argmin(counts))]
+        case = affected({text: int(np.count_nonzero(self.label == text)) for text in classes})
         return {case: (case,)}
 
     def y(self, positive: str | Sequence[str] | None = None) -> np.ndarray:
@@ -195,6 +189,20 @@ def joined(batches: Sequence[Cohort]) -> Cohort:
 def _by_row(cohort: Cohort) -> dict[str, Any]:
     """The fields that hold a value a row."""
     return {name: one for name, one in vars(cohort).items() if isinstance(one, np.ndarray | Columns)}
+
+
+def affected(counts: Mapping[str, int]) -> str:
+    """The one of two classes that is the case: that reads like "yes", whose other reads like "no", the rarer.
+
+    Raises UsageError: both read like "no".
+    """
+    classes = sorted(counts)
+    if yes := affirming(classes):
+        return yes
+    no = denying(classes)
+    if len(no) == 2:
+        raise UsageError("both labels read like a no; name the case with --positive")
+    return next(text for text in classes if text not in no) if no else min(classes, key=counts.__getitem__)
 
 
 def affirming(classes: Sequence[str]) -> str | None:

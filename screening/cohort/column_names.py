@@ -25,6 +25,12 @@ ROLES = {
     r"|codice|código)( \d+)*",
     # The row's own date, where it is not one of these.
     "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme|aufnahmedatum|fecha|data)",
+    # A word of an outcome, among others: in-hospital death, readmitted_30d; not what was so before.
+    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score)\b)(.* )?"
+    r"(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive|infected|infection|sepsis|septic"
+    r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target|diseased)( .*)?",
+    # Whose "yes" is no case.
+    "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign|gesund|lebt)( .*)?",
     "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
 }
 # How a column is called that says where a row stands.
@@ -34,6 +40,8 @@ INDEX_NAME = re.compile(
     r"|row|(row|line|record|sample)[ _]?id",
     re.IGNORECASE,
 )
+# How a column is written that answers yes or no: death_flag, relapse (y/n), icu?, cens
+YES_NO = re.compile(r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE)
 # By which an outcome and a row's date are looked for, the surest first.
 LABELS = (
     "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",

@@ -93,8 +93,10 @@ class Sign:
     @property
     def note(self) -> str:
         """What a starter contract says of it."""
-        if not self.column or self.kind == "first_row_only":
+        if not self.column:
             return f"{self.seen} {self.remedy}"
+        if self.kind == "first_row_only":
+            return f"{self.seen} It is filled down and made the group, the patient of a row; review"
         return f"{self.seen} '{self.column}' was therefore made the group, the patient of a row; review"
 
 

@@ -1,14 +1,14 @@
 """What a table's columns are where no contract says so: one reading, then roles and types, all stated.
 
 A table is summarised once (`TableSummary`). Roles are guessed from names and from what rows share
-(`guess_roles`), and the columns that are left become features or are dropped (`with_features`).
+(`proposed`), and the columns that are left become features or are dropped (`with_features`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.cohort.categories import CODE, MANY_VALUES
-from screening.cohort.column_names import INDEX_NAME, LABELS, TIMES, is_called
+from screening.cohort.cohort import affected, affirming
+from screening.cohort.column_names import INDEX_NAME, LABELS, TIMES, YES_NO, is_called
 from screening.cohort.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, frame_of, head_columns
 from screening.cohort.ids import sizes_of_stems
+from screening.cohort.label_slips import FEWEST_OF_LABEL
 from screening.cohort.summary import ColumnSummary
 from screening.contract.contract import Contract
 from screening.contract.parsing import plain, texts
-from screening.errors import CohortError
+from screening.errors import CohortError, UsageError
 from screening.sources.number_formats import truths
 from screening.sources.readers import Block, Part, Source
 from screening.spelling import did_you_mean, first_of
@@ -49,6 +51,10 @@ ROWS_OF_CODE = 20
 # So many texts of letters and digits (V57, E909) beside numbers make codes of the numbers too.
 FEWEST_CODES = 3
 MOST_CLASSES = 20
+# Of two values the rarer stands in so few of the rows where the column may be an outcome.
+RARE = 0.3
+Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
+"""Asks for a role, with a guess and other likely answers; of columns, of some texts, or any number."""
 
 
 @dataclass(frozen=True)
@@ -128,72 +134,156 @@ def inferred(source: Source, given: Contract) -> tuple[Contract, list[str]]:
     return with_features(summarise(source, given), given)
 
 
-def proposed(source: Source, given: Contract) -> tuple[Contract, list[str]]:
-    """As `inferred`, with roles that were not given guessed, the patient of several rows among them."""
-    table, guesses = summarise(source, given), list[str]()
-    roles = guess_roles(table, given, guesses)
-    contract, notes = with_features(table, roles)
-    signs = table.signs(contract)
-    if found := _role_of(signs, roles):
-        contract, notes = with_features(table, roles.with_roles(**found))
-    return contract, [*guesses, *notes, *(sign.note for sign in signs)]
+def proposed(
+    source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
+) -> tuple[Contract, list[str]]:
+    """As `inferred`, with roles that were not given guessed, the patient of several rows among them.
+
+    `ask` may correct every guess; with `independent` every row is a patient of its own.
+    """
+    table, notes = summarise(source, given), list[str]()
+    roles = _with_stems(table, given.with_roles(**_guessed(table, given, independent)), notes)
+    signs = [] if independent else table.signs(roles)
+    roles = roles.with_roles(**_role_of(signs, roles))
+    if ask:
+        roles = _asked(table, given, roles, ask)
+    roles = _with_order(table, roles)
+    notes += _remarks_on_roles(table, given, roles)
+    contract, others = with_features(table, roles)
+    return contract, [*notes, *(sign.note for sign in signs), *others]
 
 
-def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, str | bool | list[str]]:
+def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, Any]:
     """Roles by the surest sign of rows of one patient; none where no column tells, or a group was named."""
     sign = next((sign for sign in signs if sign.column and not given.group), None)
     if sign is None or sign.column is None:
         return {}
     if sign.kind == "first_row_only":
-        return {"drop": [*given.drop, sign.column]}
+        return {"group": sign.column, "fill_down": [sign.column]}
     if sign.kind == "stem":
         return {"group": sign.column, "group_stem": True, "id": given.id or sign.column}
     return {"group": sign.column}
 
 
-def guess_roles(table: TableSummary, given: Contract, notes: list[str]) -> Contract:
+def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
+    """The roles as a person wants them, who sees the guesses."""
+    columns = list(table.columns)
+    roles: dict[str, Any] = {"coordinates": guessed.coordinates}
+    label = given.label or ask("label", guessed.label, outcomes(table, given), columns)
+    values = [text for text, _ in table.columns[label].counts.most_common()] if label else []
+    if label and values and not given.positive:
+        roles["positive"] = ask("positive", case_of(label, table.columns[label].counts), values, values)
+    for role in ("group", "id", "time"):
+        roles[role] = getattr(given, role) or ask(role, getattr(guessed, role), [], columns)
+    if guessed.fill_down == [roles["group"]]:
+        answers = ["yes", "no"]
+        if ask("fill_down", "yes", answers, answers) == "yes":
+            roles["fill_down"] = guessed.fill_down
+        else:
+            roles |= {"group": None, "drop": [*given.drop, *guessed.fill_down]}
+    elif roles["group"] == guessed.group:
+        roles["group_stem"] = guessed.group_stem
+    capacity = given.capacity or ask("capacity", None, [], None)
+    return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
+
+
+def outcomes(table: TableSummary, given: Contract) -> list[str]:
+    """Columns that may be the outcome, the likeliest first: by their names, or of two values the rare one."""
+    ranks: dict[str, tuple[int, int]] = {}
+    for place, (name, summary) in enumerate(table.columns.items()):
+        rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
+        if name in _taken(given) - {given.label} or not _few(summary):
+            continue
+        if name.lower() in LABELS:
+            ranks[name] = 0, LABELS.index(name.lower())
+        elif summary.n_texts <= 2 and is_called(name, "outcome"):
+            ranks[name] = 1, place
+        elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
+            ranks[name] = 2 + (not YES_NO.fullmatch(name)), place
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def case_of(label: str, counts: Mapping[str, int]) -> str | None:
+    """Which of an outcome's two values is the case; None where none or several are, or a slip may be one."""
+    if len(counts) != 2 or min(counts.values()) < FEWEST_OF_LABEL:
+        return None
+    try:
+        case = affected(counts)
+    except UsageError:
+        return None
+    other = next(text for text in counts if text != case)
+    if {*counts} == {"1", "2"} and label.lower().endswith("status"):
+        return "2"  # as survival analysis writes an event beside a censored time
+    return other if is_called(label, "well") and case == affirming([*counts]) else case
+
+
+def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
     """Roles by obvious column names, where none was given."""
-    given = _with_coordinates(table, given, notes)
     columns = table.columns
+    roles: dict[str, Any] = {"coordinates": _coordinates(table, given)}
     # Voxels may well be of two patients.
-    fewest = 1 if given.coordinates else FEW_VALUES
-    free = {name.lower(): name for name in columns if name not in _taken(given)}
-    found: dict[str, str | None] = {}
+    fewest = 1 if roles["coordinates"] else FEW_VALUES
+    taken = {*_taken(given), *roles["coordinates"]}
     if not given.label:
-        named = (name for name in LABELS if name in free and _few(columns[free[name]]))
-        found["label"] = free.pop(next(named, ""), None)
-    for lower, name in list(free.items()):
-        summary = columns[name]
-        if name not in table.keys or summary.present < summary.rows:
+        named = outcomes(table, given)
+        if named and (named[0].lower() in LABELS or is_called(named[0], "outcome")):
+            roles["label"] = named[0]
+    label = given.label or roles.get("label")
+    if label and not given.positive and (case := case_of(label, columns[label].counts)):
+        roles["positive"] = [case]
+    for name, summary in columns.items():
+        if name in {*taken, label} or name not in table.keys or summary.present < summary.rows:
             continue
         if table.all_differ(name):
             role = "id"
-        elif is_called(name, "patient") and summary.n_texts >= fewest:
+        elif is_called(name, "patient") and summary.n_texts >= fewest and not independent:
             role = "group"
         else:
             continue
-        if not getattr(given, role) and not found.get(role):
-            found[role] = free.pop(lower)
+        if not getattr(given, role):
+            roles.setdefault(role, name)
     if not given.time:
-        found["time"] = _time({lower: name for lower, name in free.items() if _dated(columns[name])})
-    notes += [f"guessed role {role}: {column}" for role, column in found.items() if column]
-    if not given.label and not found["label"]:
-        notes.append("no column names the outcome: to train, set `label` to it, or give --label")
-    if not found.get("id") and not given.id:
-        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
-    time = found.get("time")
-    if time and columns[time].day_or_month_first:
-        orders = columns[time].date_orders
-        found["date_order"] = min(orders)
-        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
-        leads = "day" if found["date_order"] == "dmy" else "month"
-        notes.append(f"column '{time}': dates are read with the {leads} first{doubt}")
-    label = found.get("label")
-    if label and columns[label].present < columns[label].rows:
+        taken |= {*filter(None, (label, roles.get("id"), roles.get("group")))}
+        free = [name for name, summary in columns.items() if name not in taken and _dated(summary)]
+        roles["time"] = _time({name.lower(): name for name in free})
+    return roles
+
+
+def _with_order(table: TableSummary, roles: Contract) -> Contract:
+    """The contract with the order of day and month that the row's dates are written in."""
+    summary = table.columns.get(roles.time or "")
+    if roles.date_order or summary is None or not summary.day_or_month_first or not summary.date_orders:
+        return roles
+    return roles.with_roles(date_order=min(summary.date_orders))
+
+
+def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
+    """Which roles were guessed, and what a person is to look at in them."""
+    notes = []
+    for role in ("label", "positive", "id", "group", "time", "coordinates"):
+        if not getattr(given, role) and (value := getattr(roles, role)):
+            notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
+    others = [name for name in outcomes(table, given) if name != roles.label]
+    if not roles.label:
+        may_be = f"; it may be {_listed(others)}" if others else ""
+        notes.append(f"no outcome recognised: set `label` to its column, or give --label{may_be}")
+    elif others := [name for name in others if name.lower() in LABELS or is_called(name, "outcome")]:
         notes.append(
-            f"column '{label}': some rows have no label; fill them before training, or leave them out"
+            f"read as features, though they may be outcomes too: {_listed(others)}; drop what is known later"
         )
-    return given.with_roles(**found)
+    if not roles.id:
+        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
+    if roles.time and table.columns[roles.time].day_or_month_first:
+        orders = table.columns[roles.time].date_orders
+        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
+        leads = "day" if roles.date_order == "dmy" else "month"
+        notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
+    label = table.columns.get(roles.label or "")
+    if label and not given.label and label.present < label.rows:
+        notes.append(
+            f"column '{roles.label}': some rows have no label; fill them before training, or leave them out"
+        )
+    return notes
 
 
 def _taken(given: Contract) -> set[str | None]:
@@ -219,22 +309,20 @@ def _dated(summary: ColumnSummary) -> bool:
     return summary.rows > 0 and summary.dates == summary.rows and bool(summary.date_orders)
 
 
-def _with_coordinates(table: TableSummary, given: Contract, notes: list[str]) -> Contract:
-    """Columns x, y and z as voxel coordinates, where no other role was given them."""
+def _coordinates(table: TableSummary, given: Contract) -> list[str]:
+    """Columns x, y and z of voxels, where no other role was given them."""
     taken = _taken(given) | {*given.subgroup}
     free = {name.lower(): name for name in table.columns if name not in taken}
     if given.coordinates or not {"x", "y", "z"} <= free.keys():
-        return given
+        return given.coordinates
     axes = [free[axis] for axis in "xyz"]
-    if any(table.columns[axis].numbers < table.columns[axis].rows for axis in axes):
-        return given
-    notes.append(f"guessed role coordinates: {', '.join(axes)}")
-    return given.with_roles(coordinates=axes)
+    complete = all(table.columns[axis].numbers == table.columns[axis].rows for axis in axes)
+    return axes if complete else []
 
 
 def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contract:
     """The contract with `group_stem` where its group names each row by a stem and a running end."""
-    if not given.group or given.group_stem or given.coordinates or given.group not in table.keys:
+    if not given.group or given.group_stem or given.coordinates or given.fill_down:
         return given
     sizes = sizes_of_stems(pc.utf8_trim_whitespace(table.keys[given.group]).to_pylist())
     if not sizes:
@@ -255,7 +343,9 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
     notes: list[str] = []
     given = _with_stems(table, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
-    roles = _with_coordinates(table, given, notes) if given.group else given
+    roles = given.with_roles(coordinates=_coordinates(table, given)) if given.group else given
+    if roles.coordinates != given.coordinates:
+        notes.append(f"guessed role coordinates: {', '.join(roles.coordinates)}")
     taken = _taken(roles)
     features: dict[str, dict[str, Any]] = {}
     dropped, kinds, remarks = (defaultdict[str, list[str]](list) for _ in range(3))

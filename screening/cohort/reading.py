@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
 from screening.cohort.cohort import Cohort, joined
-from screening.cohort.inference import inferred, proposed
+from screening.cohort.inference import Ask, inferred, proposed
 from screening.cohort.stream import BATCH_ROWS, CohortStream, contract_of, opened
 from screening.contract.contract import Contract
 from screening.errors import CohortError
@@ -31,7 +32,7 @@ def read_cohort(
     source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     positive: str | Sequence[str] | None = None, id: str | None = None, group: str | None = None,
     drop: str | Sequence[str] = (), neighbourhood: int | None = None, need_label: bool = False,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int = BATCH_ROWS, propose: bool = False, independent: bool = False,
 ) -> Cohort:  # fmt: skip
     """Read a whole cohort, every row checked.
 
@@ -58,6 +59,10 @@ def read_cohort(
         A row without label is then a violation.
     batch_rows : int
         Rows read at a time; the cohort does not depend on it.
+    propose : bool
+        Without a contract guess the roles that are not given, as `screen init` does.
+    independent : bool
+        Every row is a patient of its own: no column is guessed to be the patient.
 
     Returns
     -------
@@ -84,8 +89,11 @@ def read_cohort(
         contract, label=label, positive=positive, id=id, group=group, drop=drop, neighbourhood=neighbourhood
     )
     files, given = opened(source, given)
-    complete, notes = (given, []) if given.features else inferred(files, given)
-    return joined(list(CohortStream(files, complete, batch_rows, given.label, need_label, notes)))
+    complete, notes = given, list[str]()
+    if not given.features:
+        guess = partial(proposed, independent=independent) if propose else inferred
+        complete, notes = guess(files, given)
+    return joined(list(CohortStream(files, complete, batch_rows, complete.label, need_label, notes)))
 
 
 def check_cohort(
@@ -100,6 +108,8 @@ def check_cohort(
     try:
         files, given = opened(source, given)
         complete, notes = (given, []) if given.features else inferred(files, given)
+        if not to_score and not complete.label:
+            notes = [*notes, "no column is named as the outcome: to train, set `label`, or give --label"]
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
         stream.check()
     except CohortError as error:
@@ -107,13 +117,17 @@ def check_cohort(
     return [], stream.notes
 
 
-def starter_contract(source: Readable, **roles: str | Sequence[str] | None) -> tuple[Contract, list[str]]:
+def starter_contract(
+    source: Readable, ask: Ask | None = None, *, capacity: int | None = None,
+    **roles: str | Sequence[str] | None,
+) -> tuple[Contract, list[str]]:  # fmt: skip
     """A contract for a table, for a person to review, and notes on what was guessed.
 
-    Roles (`label`, `positive`, `id`, `group`, `drop`) that are not given are guessed. The table is read with
-    it: what cannot be read is said now, with place and remedy, and not by the next command.
+    Roles (`label`, `positive`, `id`, `group`, `time`, `drop`) that are not given are guessed, and `ask` may
+    correct each guess. The table is read with it: what cannot be read is said now, with place and remedy, and
+    not by the next command.
     """
-    files, given = opened(source, contract_of(None, None, **roles))
-    contract, notes = proposed(files, given)
+    files, given = opened(source, contract_of(None, None, **roles).with_roles(capacity=capacity))
+    contract, notes = proposed(files, given, ask)
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]

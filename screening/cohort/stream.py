@@ -15,7 +15,7 @@ from screening.cohort.ids import DuplicateIds, hashed, stems_of
 from screening.cohort.neighbourhood import with_neighbourhood
 from screening.cohort.normalising import Scales, gathering
 from screening.contract.contract import Contract
-from screening.contract.parsing import Typed, read_coordinate, read_feature, read_text, read_time
+from screening.contract.parsing import Typed, filled_down, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import Violations, described, refuse_absent
 from screening.errors import CohortError, UsageError
 from screening.gates.drift import Gates
@@ -158,8 +158,12 @@ class CohortStream:
         """The table in blocks as they are written, with the numbers of their rows."""
         before = 0
         for file in self.source.files:
+            above = dict.fromkeys(name for name in self.contract.fill_down if name in columns)
             try:
                 for block in file.blocks(columns, self.batch_rows):
+                    filled = {name: filled_down(block.columns[name], above[name]) for name in above}
+                    above = {name: cells[-1].as_py() for name, cells in filled.items() if len(cells)}
+                    block = replace(block, columns={**block.columns, **filled})
                     yield file, block, before + block.first_row + np.arange(block.n_rows)
             except CohortError as error:
                 # The other files are still read, so that all faults come together.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +24,7 @@ from screening.sources.number_formats import (
 )
 
 MOST_TEXTS = 1000
+MOST_COUNTED = 20
 MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
 # Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
@@ -59,6 +61,7 @@ class ColumnSummary:
         self.whole = True
         self.low, self.high = np.inf, -np.inf
         self._texts = pa.array([], pa.string())
+        self.counts: Counter[str] = Counter()  # rows of each text, where they are few
         self._sample = SampledValues(MOST_SAMPLED)
 
     @property
@@ -149,7 +152,7 @@ class ColumnSummary:
             self._add_numbers(native)
             words = None if self.many_texts else texts(cells)
             if words is not None:
-                self._add_texts(pc.unique(words.drop_null()))
+                self._add_texts(words.drop_null())
             return
         if pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
@@ -166,8 +169,7 @@ class ColumnSummary:
         bare = trimmed(words)
         given = bare.filter(pc.fill_null(pc.not_equal(bare, ""), False))
         self.present += len(given)
-        distinct = pc.unique(given)
-        self._add_texts(distinct)
+        distinct = self._add_texts(given)
         self.zero_led = self.zero_led or _any_like(distinct, LED_BY_ZERO)
         values = fast_numbers(given, decimal)
         if values is None:
@@ -213,10 +215,15 @@ class ColumnSummary:
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         self._sample.add(values)
 
-    def _add_texts(self, distinct: pa.Array) -> None:
+    def _add_texts(self, given: pa.Array) -> pa.Array:
+        """Take in texts; returns the distinct ones."""
+        distinct = pc.unique(given)
         if not self.many_texts:
             some = distinct.slice(0, MOST_TEXTS + 1).cast(pa.string())
             self._texts = pc.unique(pa.concat_arrays([self._texts, some]))
+        if len(distinct) <= MOST_COUNTED >= self.n_texts:
+            self.counts.update({one["values"]: one["counts"] for one in given.value_counts().to_pylist()})
+        return distinct
 
 
 def _any_like(texts: pa.Array, pattern: str) -> bool:

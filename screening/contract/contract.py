@@ -181,6 +181,8 @@ class Contract(BaseModel):
     """Column whose rows are never split over folds, such as the patient."""
     group_stem: bool = False
     """Names in `group` count a patient's rows, as voice_07_1 and voice_07_2 do: their stem is the patient."""
+    fill_down: Texts = []
+    """Columns that stand in a patient's first row only, as merged cells do: blanks below have its value."""
     label: Name = None
     """Column of the outcome; read for training and evaluation only."""
     positive: Texts = []
@@ -309,8 +311,8 @@ class Contract(BaseModel):
         return {"format": number, "cohort": plain, "features": features, "feature_order": [*features]}
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """The contract as a TOML text that `load` reads back; `notes` become comments at its head."""
-        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes, Contract, Feature)
+        """The contract as a TOML text that `load` reads back; `notes` become comments at its end."""
+        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes, Contract)
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are).

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,15 @@ import tomlkit
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
-WIDTH = 98
 HEAD = (
-    "What the cohort's table must look like. Review every line: roles, types, units, ranges.",
-    "A key behind a # is not set; remove the # to set it.",
+    "Review every line. A key behind a # is not set: take the # away to set it. All keys: docs/contract.md."
 )
-OF_FEATURES = "Each feature is a table [features.NAME] with its type, and what else is to be said of it:"
+AT_THE_END = "What was guessed, inferred and dropped:"
+# The keys that every contract names, whether they are set or not.
+ON_TOP = (
+    "title", "intended_use", "series", "id", "group", "label", "positive", "time", "subgroup", "display",
+    "drop", "prevalence", "minutes_per_review", "capacity",
+)  # fmt: skip
 # Of each type: its name in words, and what stands in a starter contract for a key that is not set.
 TYPES = {
     "number": ("number", "0.1"),
@@ -73,24 +76,24 @@ def _type(declared: JsonSchemaValue) -> tuple[str, str, str]:
     return " ".join([kind, *bounds]), default, example
 
 
-def contract_toml(
-    stated: Mapping[str, Any], notes: Sequence[str], roles: type[BaseModel], feature: type[BaseModel]
-) -> str:
+def contract_toml(stated: Mapping[str, Any], notes: Sequence[str], roles: type[BaseModel]) -> str:
     """TOML text of a contract: roles at the top level of `stated`, `features` a table of tables.
 
-    Each key of the types `roles` and `feature` is explained; one of a role that is not set is named.
+    The roles that matter stand on top, also where they are not set, each with its meaning in a few words;
+    `notes` become comments at the end.
     """
-    lines = [*(f"# {_one_line(note)}" for note in (*HEAD, *notes)), "", "format = 1", "", "[cohort]"]
+    lines = [f"# {HEAD}", "", "format = 1", "", "[cohort]"]
     for key in keys_of(roles):
-        set_ = key.name in stated
-        lines += _comments(key.meaning)
-        lines += [f"{key.name} = {_toml(stated[key.name])}" if set_ else f"# {key.name} = {key.example}", ""]
-    lines.append(f"# {OF_FEATURES}")
-    for key in keys_of(feature):
-        lines += _comments(f"{key.name} ({key.kind.replace('`', '')}): {key.meaning}", "  ", "    ")
+        words = re.split(r"[.;:](?: |$)", key.meaning)[0]
+        if key.name in stated:
+            lines.append(f"{key.name} = {_toml(stated[key.name])}  # {words}")
+        elif key.name in ON_TOP:
+            lines.append(f"# {key.name} = {key.example}  # {words}")
     for name, values in stated.get("features", {}).items():
         lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    if notes:
+        lines += ["", f"# {AT_THE_END}", *(f"# - {_one_line(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -100,11 +103,6 @@ def _toml(value: object) -> str:
         within.update(value)
         return within.as_string()
     return tomlkit.item(value).as_string()
-
-
-def _comments(text: str, first: str = "", later: str = "") -> Iterator[str]:
-    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)
-    return (f"# {line}" for line in lines)
 
 
 def _one_line(note: str) -> str:

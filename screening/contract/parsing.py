@@ -104,6 +104,15 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     return typed
 
 
+def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
+    """Texts in which a blank has the text above it, the first one `above`."""
+    words = texts(plain(cells))
+    if words is None:
+        return cells
+    words = pc.if_else(pc.equal(trimmed(words), ""), None, words).cast(pa.string())
+    return pc.fill_null_forward(pa.concat_arrays([pa.array([above], pa.string()), words])).slice(1)
+
+
 def read_time(cells: pa.Array, order: str | None) -> Typed:
     """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
     cells = plain(cells)

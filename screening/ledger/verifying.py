@@ -211,7 +211,9 @@ def _not_in_trail(
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         facts = run.ledger
-        if facts is None or facts.chain != chain or (facts.entry, facts.head) in accepted:
+        # Of another ledger; but one that has nothing yet was lost, where these are all the runs of a site.
+        lost = (chain, where) == (GENESIS, "**")
+        if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
         known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
         begun = connection.scalars(sa.select(MARKS.c.series).where(MARKS.c.night == run.date).distinct())

@@ -14,7 +14,7 @@ import io
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,8 +49,7 @@ class CsvForm:
     delimiter: str
     decimal: str
     header: list[str]
-    start: int  # bytes before the first row, the file being UTF-8
-    names: list[str]  # the header's cells as they stand there
+    head: str  # the text above the first row
     others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
     quoted: bool = True  # there are quotes somewhere
     broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
@@ -84,9 +83,9 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
     _refuse_headless(path.name, header)
     if len(header) == 1:
         _refuse_title(path.name, body)
-    start = len(text[: skipped + _header_end(body, delimiter)].encode())
+    above = text[: skipped + _header_end(body, delimiter)]
     decimal, others = decimal_marks(rows[1:], header, delimiter)
-    form = CsvForm(encoding, delimiter, decimal, header, start, rows[0], others, quoted)
+    form = CsvForm(encoding, delimiter, decimal, header, above, others, quoted)
     return header, replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
@@ -95,23 +94,22 @@ def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_r
 
     Raises CohortError: a row cannot be read; those before it were given.
     """
-    at = {column: str(place) for place, column in enumerate(form.header)}
-    places = [at[column] for column in wanted]
+    if not form.head.endswith(("\n", "\r")):
+        return
+    at = {column: place for place, column in reversed([*enumerate(form.header)])}
     first, broken = 1, form.broken
     try:
-        with _opened_rows(path, form) as stream:
-            for table in in_batches(_tables(stream, form, places), batch_rows):
-                table = table.slice(0, broken[0] - first) if broken else table
-                if table.num_rows:
-                    names = [*places, "ragged", "repeated"]
-                    yield pa.record_batch([table[name].combine_chunks() for name in names], names)
-                    first += table.num_rows
+        for batch in _arrow_batches(path, form, [at[column] for column in wanted]):
+            yield batch.slice(0, broken[0] - first) if broken else batch
+            first += batch.num_rows
+            if broken and first >= broken[0]:
+                break
     except pa.ArrowInvalid:
         # Arrow refuses a file without rows, and a line that is longer than its blocks.
         broken = broken or _broken_row(path, form)
-        with _opened_rows(path, form) as stream:
-            filled = bool(stream.read(BLOCK_BYTES).strip())
-        if broken is None and filled:
+        with _opened_text(path, form.encoding) as stream:
+            empty = not stream.read(len(form.head) + BLOCK_BYTES)[len(form.head) :].strip()
+        if broken is None and not empty:
             raise CohortError(
                 f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
             ) from None
@@ -119,32 +117,26 @@ def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_r
         raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
 
 
-def _opened_rows(path: Path, form: CsvForm) -> pa.NativeFile:
-    """The file behind its header, as UTF-8."""
-    stream = pa.PythonFile(_opened_bytes(path), mode="r")
-    if form.encoding != "utf-8":
-        stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
-    stream.read(form.start)
-    return stream
-
-
-def _tables(stream: pa.NativeFile, form: CsvForm, wanted: list[str]) -> Iterator[pa.Table]:
-    """Rows as Arrow reads them, with columns `ragged` and `repeated`; columns are called by their places."""
+def _arrow_batches(path: Path, form: CsvForm, places: list[int]) -> Batches:
+    """Rows as Arrow reads them, some columns, and two masks: rows of other widths, and repeated headers."""
     names = [str(place) for place in range(len(form.header))]
-    # Rows of other widths, by their numbers; such a row keeps its place, its cells being empty.
+    above = len(re.findall(r"\r\n|\r|\n", form.head))
+    # Such a row keeps its place, its cells being empty.
     invalid: deque[int] = deque()
 
     def skipped(row: arrow_csv.InvalidRow) -> str:
-        invalid.append(row.number)
+        invalid.append(row.number - above)
         return "skip"
 
     reader = arrow_csv.open_csv(
-        stream,
+        pa.input_stream(str(path), compression="gzip" if _packed(path) else None),
         # Rows have numbers only where one thread reads them.
         arrow_csv.ReadOptions(
             use_threads=False,
-            block_size=min(max(BLOCK_BYTES, 256 * form.start), LONGEST_LINE),
+            block_size=min(max(BLOCK_BYTES, 256 * len(form.head.encode())), LONGEST_LINE),
+            skip_rows=above,
             column_names=names,
+            encoding=form.encoding,
         ),
         arrow_csv.ParseOptions(
             delimiter=form.delimiter,
@@ -154,53 +146,37 @@ def _tables(stream: pa.NativeFile, form: CsvForm, wanted: list[str]) -> Iterator
         ),
         arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
-            include_columns=wanted or names[:1],
+            include_columns=[str(place) for place in places] or names[:1],
             strings_can_be_null=False,
             check_utf8=False,
         ),
     )
     at = 1
-    nothing = pa.RecordBatch.from_pylist([], reader.schema)
-    for batch in itertools.chain(reader, [nothing]):
+    for batch in itertools.chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
         mine: list[int] = []
         while invalid and invalid[0] <= at + batch.num_rows + len(mine):
             mine.append(invalid.popleft() - at)
-        table = pa.Table.from_batches([batch])
-        repeated = _repeats(table, form.names)
-        ragged = np.zeros(table.num_rows + len(mine), dtype=bool)
-        if mine:
-            ragged[mine] = True
-            own = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
-            table = pa.table({name: pc.fill_null(table[name].take(own), "") for name in table.column_names})
-            repeated = pc.fill_null(repeated.take(own), False)
+        ragged = np.zeros(batch.num_rows + len(mine), dtype=bool)
+        ragged[mine] = True
         at += len(ragged)
-        yield table.append_column("ragged", pa.array(ragged)).append_column("repeated", repeated)
+        columns, repeated = batch.columns, _repeats(batch, form.header)
+        if ragged.any():
+            own = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
+            columns = [pc.fill_null(column.take(own), "") for column in columns]
+            repeated = pc.fill_null(repeated.take(own), False)
+        yield pa.record_batch(
+            [*columns[: len(places)], pa.array(ragged), repeated], [*map(str, places), "ragged", "repeated"]
+        )
 
 
-def _repeats(table: pa.Table, header: Sequence[str]) -> pa.ChunkedArray:
+def _repeats(batch: pa.RecordBatch, header: Sequence[str]) -> pa.Array:
     """Which rows are the header once more, as far as their columns are read."""
-    first, *others = table.column_names
-    same = pc.equal(table[first], header[int(first)])
-    for name in others:
+    same = pa.array(np.ones(batch.num_rows, dtype=bool))
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True):
         if not pc.any(same).as_py():
             break
-        same = pc.and_(same, pc.equal(table[name], header[int(name)]))
+        same = pc.and_(same, pc.equal(pc.utf8_trim_whitespace(cells), header[int(name)]))
     return same
-
-
-def in_batches(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `batch_rows`, and a last one of what is left."""
-    waiting: list[pa.Table] = []
-    n_waiting = 0
-    for table in tables:
-        waiting.append(table)
-        n_waiting += table.num_rows
-        while n_waiting >= batch_rows:
-            together = pa.concat_tables(waiting)
-            yield together.slice(0, batch_rows)
-            waiting, n_waiting = [together.slice(batch_rows)], n_waiting - batch_rows
-    if n_waiting:
-        yield pa.concat_tables(waiting)
 
 
 def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
@@ -208,10 +184,8 @@ def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
     row = 0
     try:
         with _opened_text(path, form.encoding) as stream:
-            # The header is read once more: where it ends is known in bytes.
-            rows = csv.reader(stream, delimiter=form.delimiter, strict=True)
-            next((cells for cells in rows if cells == form.names), None)
-            for cells in rows:
+            stream.read(len(form.head))
+            for cells in csv.reader(stream, delimiter=form.delimiter, strict=True):
                 row += bool(cells)
     except csv.Error:
         return row + 1, (
@@ -276,10 +250,13 @@ def _refuse_headless(name: str, header: list[str]) -> None:
         )
 
 
-def _opened_bytes(path: Path) -> BinaryIO:
+def _packed(path: Path) -> bool:
     with path.open("rb") as stream:
-        packed = stream.read(2) == GZIPPED
-    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
+        return stream.read(2) == GZIPPED
+
+
+def _opened_bytes(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if _packed(path) else path.open("rb")
 
 
 def _opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
@@ -298,7 +275,7 @@ def _examined(path: Path) -> tuple[str, bool]:
         return wide, True
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
-            quoted = _gone_through(path, encoding)
+            quoted = _has_quotes(path, encoding)
             break
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if encoding != "utf-8" and control > len(head) / 50:
@@ -308,15 +285,15 @@ def _examined(path: Path) -> tuple[str, bool]:
     return encoding, quoted
 
 
-def _gone_through(path: Path, encoding: str) -> bool:
-    """Whether a file has quotes.
+def _has_quotes(path: Path, encoding: str) -> bool:
+    """Whether there are quotes somewhere.
 
-    Raises UnicodeDecodeError: it is written otherwise; CohortError: it holds what no text does.
+    Raises UnicodeDecodeError: the file is written otherwise; CohortError: it holds what no text does.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     lines, quoted, foreign = 1, False, False
     with _opened_bytes(path) as stream:
-        for chunk in iter(partial(stream.read, 1 << 20), b""):
+        for chunk in iter(partial(stream.read, SAMPLE), b""):
             text = decoder.decode(chunk)
             if "\0" in text:
                 line = lines + text[: text.index("\0")].count("\n")
@@ -325,15 +302,12 @@ def _gone_through(path: Path, encoding: str) -> bool:
                     "export it again as UTF-8"
                 )
             lines += text.count("\n")
-            quoted = quoted or '"' in text
-            foreign = foreign or not text.isascii()
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
+            quoted, foreign = quoted or '"' in text, foreign or not text.isascii()
+    if decoder.getstate()[0]:
         # A last character cut in two after others that were whole: UTF-8, but not all of it.
         if foreign:
-            raise CohortError(f"{path.name}: cut short within a character; export it again") from None
-        raise
+            raise CohortError(f"{path.name}: cut short within a character; export it again")
+        decoder.decode(b"", final=True)
     return quoted
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pyarrow.parquet as pq
 from screening.errors import CohortError
 from screening.files import refuse_other_bytes
 from screening.sources.columns import Columns
-from screening.sources.csv_files import in_batches
 from screening.sources.readers import Batches
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
@@ -45,16 +43,11 @@ def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
 def batches(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Batches:
     """Yield the wanted columns of all rows, in order."""
     with parquet_file(path) as file:
-
-        def tables() -> Iterator[pa.Table]:
-            before = 0
-            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
-                _refuse_other_texts(batch, name, before + 1)
-                before += batch.num_rows
-                yield pa.Table.from_batches([batch])
-
-        for table in in_batches(tables(), batch_rows):
-            yield from table.select(wanted).combine_chunks().to_batches()
+        row = 1
+        for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+            _refuse_other_texts(batch, name, row)
+            row += batch.num_rows
+            yield batch.select(wanted)
 
 
 def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:

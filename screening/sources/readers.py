@@ -108,16 +108,43 @@ class Part:
         # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
         batch_rows = min(batch_rows, 1 << (MOST_CELLS // max(len(wanted), 1)).bit_length() - 1)
         first = 1
-        for batch in self.batches(wanted, batch_rows):
-            for start in range(0, batch.num_rows, batch_rows):
-                part = batch.slice(start, batch_rows)
-                none = np.zeros(part.num_rows, dtype=bool)
-                masks = [mask.to_numpy(zero_copy_only=False) for mask in part.columns[len(wanted) :]]
-                cells = dict(zip(wanted, part.columns, strict=False))
-                yield Block(cells, part.num_rows, first, *(masks or (none, none)))
-                first += part.num_rows
+        for batch in _of_rows(self.batches(wanted, batch_rows), batch_rows):
+            none = np.zeros(batch.num_rows, dtype=bool)
+            masks = [mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]]
+            cells = dict(zip(wanted, batch.columns, strict=False))
+            yield Block(cells, batch.num_rows, first, *(masks or (none, none)))
+            first += batch.num_rows
         self.refuse_changed()
         self.rows = first - 1
+
+
+def _of_rows(batches: Batches, batch_rows: int) -> Batches:
+    """The same rows so many at a time; fewer at the end, and where a column's type changes."""
+    waiting: list[pa.RecordBatch] = []
+    fault = None
+    try:
+        for batch in batches:
+            if waiting and waiting[0].schema != batch.schema:
+                yield _joined(waiting)
+                waiting = []
+            waiting.append(batch)
+            while sum(part.num_rows for part in waiting) >= batch_rows:
+                rows = _joined(waiting)
+                yield rows.slice(0, batch_rows)
+                waiting = [rows.slice(batch_rows)]
+    except CohortError as error:
+        fault = error
+    if sum(part.num_rows for part in waiting):
+        yield _joined(waiting)
+    if fault:
+        raise fault
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
+    return pa.record_batch(columns, batches[0].schema.names)
 
 
 @dataclass
