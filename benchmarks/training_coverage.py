@@ -34,7 +34,7 @@ from screening.cohort.cohort import Cohort, labels_of
 from screening.errors import ScreenError
 from screening.statistics.operating_point import overall
 from screening.statistics.p_values import group_maxima, p_values
-from screening.statistics.paired import auroc_difference, specificity_difference
+from screening.statistics.paired import auroc_difference, share_difference
 from screening.statistics.predictive_intervals import predictive, widening
 from screening.statistics.ranking import auroc, delong, placements, spread
 from screening.statistics.tally import group_codes
@@ -146,7 +146,7 @@ def differences(
     yield of("auroc difference", found.value, found.low, found.high, area - area2, se)
     clear, clear2 = held < points[0], beside < points[1]
     mine = None if groups is None else groups[~y]
-    found = specificity_difference(clear[~y], clear2[~y], one[0].fold[~y], mine)
+    found = share_difference(clear[~y], clear2[~y], one[0].fold[~y], mine)
     moved = (scores[0] < points[0]).astype(float) - (scores[1] < points[1])
     true, se = float(moved[~ill].mean()), error(moved, ~ill, codes)
     yield of("specificity difference", found.value, found.low, found.high, true, se)

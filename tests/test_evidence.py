@@ -10,7 +10,7 @@ from scipy.stats import beta, norm
 from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 from screening.statistics.intervals import design_effect, students_share
 from screening.statistics.operating_point import choose, summary
-from screening.statistics.paired import auroc_difference, specificity_difference
+from screening.statistics.paired import auroc_difference, share_difference
 from screening.statistics.predictive_intervals import (
     Evidence,
     between_folds,
@@ -148,7 +148,7 @@ def test_differences_of_two_methods_hold_at_their_thresholds():
         at = [choose(model.scores[0], y, RULES[0]).threshold for model in (one, two)]
         clear = [model.scores[0][~y] < t for model, t in zip((one, two), at, strict=True)]
         area = auroc_difference(one.scores[0], two.scores[0], y)
-        specificity = specificity_difference(*clear, one.fold[~y])
+        specificity = share_difference(*clear, one.fold[~y])
         true = one.auroc - two.auroc, one.specificity(at[0]) - two.specificity(at[1])
         ends = [(found.low, found.high) for found in (area, specificity)]
         held.append([low <= value <= high for (low, high), value in zip(ends, true, strict=True)])
@@ -175,7 +175,7 @@ def test_the_difference_of_specificities_is_its_formula(rows):
     u = clear.astype(int) - others
     n, total = len(u), u.sum()
     v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
-    found = specificity_difference(clear, others)
+    found = share_difference(clear, others)
 
     assert found.low == pytest.approx(min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean()))
     assert found.high == pytest.approx(max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean()))
@@ -186,12 +186,12 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     y = np.arange(400) < 100
     a, b = rng.normal(size=(2, 400)) + y
     group = np.repeat(np.arange(400), 4)
-    once = [auroc_difference(a, b, y), specificity_difference(a[~y] < 1, b[~y] < 1)]
+    once = [auroc_difference(a, b, y), share_difference(a[~y] < 1, b[~y] < 1)]
     four = [np.repeat(each, 4) for each in (a, b, y)]
     negative = ~four[2]
     copied = [
         auroc_difference(*four, group),
-        specificity_difference(four[0][negative] < 1, four[1][negative] < 1, groups=group[negative]),
+        share_difference(four[0][negative] < 1, four[1][negative] < 1, groups=group[negative]),
     ]
 
     for one, many in zip(once, copied, strict=True):

@@ -13,7 +13,7 @@ from test_report_blocks import appraised
 
 from screening.documents.model import ModelDocument
 from screening.page import render_model
-from screening.page.rules import of_model, usefulness_of
+from screening.page.rules import AHEAD, of_model, usefulness_of
 from screening.statistics.calibration import chances
 
 
@@ -21,15 +21,19 @@ def gap(difference: float, half: float) -> dict[str, float]:
     return {"value": difference, "low": difference - half, "high": difference + half}
 
 
-def compared(auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03) -> dict[str, Any]:
+def compared(
+    auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03, by_cases: float = 0.0
+) -> dict[str, Any]:
     """A model beside two methods, the better of which it leads by so much."""
     model = appraised(nosocomial_model())
     point = model["operating_points"][0]
 
     def other(name: str, below: float) -> dict[str, Any]:
         figures = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity - below}
-        none = {"value": 0.02, "low": None, "high": None}
-        gaps = {"auroc": gap(auroc, half), "specificity": gap(specificity, half), "sensitivity": none}
+        gaps = {
+            "auroc": gap(auroc, half), "specificity": gap(specificity, half),
+            "sensitivity": gap(0.0, by_cases),
+        }  # fmt: skip
         return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
 
     model["validation"]["comparison"] = {
@@ -71,10 +75,19 @@ def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
 def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
     found = verdict(compared(auroc, specificity, half))
     leads = auroc - half > 0 or specificity - half > 0
-    trails = auroc + half < 0 or specificity + half < 0
+    trails = auroc + half < -AHEAD or specificity + half < -AHEAD
 
     assert (found.verdict == "no") == (trails and not leads)
     assert ("not shown to be better" in found.words) == (not leads and not trails)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "answer"),
+    [((0.0, -0.03, 0.01, 0.005), "no"), ((0.0, -0.03, 0.01, 0.03), "yes"), ((-0.004, -0.004, 0.001), "yes")],
+    ids=["surely worse", "other cases would move the thresholds", "surely, by next to nothing"],
+)
+def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(gaps, answer):
+    assert verdict(compared(*gaps)).verdict == answer
 
 
 @pytest.mark.parametrize(

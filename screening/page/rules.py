@@ -83,16 +83,33 @@ def _worth(other: Beside) -> float:
     return (figures.get("sensitivity") or 0.0) + (figures.get("specificity") or 0.0)
 
 
+# How far another method has to be ahead for sure before a model should not be used: of very many rows even a
+# thousandth is sure.
+AHEAD = 0.01
+
+
+def _gaps(other: Beside) -> dict[str, Estimate]:
+    """How far the method is ahead, in sensitivity and specificity together: the sum of each, and of its ends.
+
+    Other cases would have moved the thresholds, and traded the one for the other.
+    """
+    gaps = dict(other.differences or {})
+    both = [gap.ends for name in ("sensitivity", "specificity") if (gap := gaps.pop(name, None))]
+    if both and not any(None in ends for ends in both):
+        gaps["sensitivity + specificity"] = Estimate(*map(sum, zip(*both, strict=True)))
+    return gaps
+
+
 def _better(other: Beside) -> list[str]:
     """The figures of which an interval says that the method's own is higher."""
-    return [name for name, gap in (other.differences or {}).items() if gap.low is not None and gap.low > 0]
+    return [name for name, gap in _gaps(other).items() if gap.low is not None and gap.low > 0]
 
 
 def beaten(found: BesideFacts | None) -> Iterator[Reason]:
     """That the best of the other methods is shown to be better, where it is."""
     other = best_other(found)
-    gaps = {} if other is None else dict(other.differences or {})
-    lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < 0]
+    gaps = {} if other is None else _gaps(other)
+    lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < -AHEAD]
     if other is not None and lower and not _better(other):
         words = f"{other.recipe} is better on the same folds: this method has a lower {_listed(lower)}."
         yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")

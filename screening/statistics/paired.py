@@ -131,17 +131,17 @@ def auroc_difference(
     return Estimate(area - other, area - other - reach, area - other + reach)
 
 
-def specificity_difference(
+def share_difference(
     clear: np.ndarray,
     others: np.ndarray,
     fold: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> Estimate:
-    """Difference of two methods' specificity, each at its own threshold, on the same negatives.
+    """Difference of two methods' specificity (or sensitivity), each at its own threshold, on the same rows.
 
-    `clear` and `others` (n_negative,) are true where not flagged by the method, and by the one it is compared
-    with. The difference is as seen; its ends lie about one drawn towards 0 by two rows (Agresti and Min
-    2005), with the variance between folds.
+    `clear` and `others` (n_rows,) are true where the method, and the one it is compared with, are right: of
+    negatives where they are not flagged. The difference is as seen; its ends lie about one drawn towards 0
+    by two rows (Agresti and Min 2005), with the variance between folds.
     """
     moved = clear.astype(float) - others.astype(float)
     n, total = len(moved), float(moved.sum())

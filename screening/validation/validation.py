@@ -21,7 +21,7 @@ from screening.statistics.paired import (
     drawn_weights,
     false_alarms_at,
     recall_difference,
-    specificity_difference,
+    share_difference,
     weighted_ranking,
     weighted_rates,
     weighted_recalls,
@@ -216,8 +216,8 @@ def mean_curve(held: Validation) -> np.ndarray:
 def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
     """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
 
-    Over several watched classes means, of the ends of intervals too, as if all classes erred together. A
-    difference of sensitivity has no interval: both thresholds were chosen for one and the same.
+    Over several watched classes means, of the ends of intervals too, as if all classes erred together. Where
+    both thresholds were chosen for one sensitivity, its interval says how far other cases would move them.
     """
     own, others = method.validation, other.validation
     n_settings, groups = max(own.n_settings, others.n_settings), own.groups
@@ -225,11 +225,10 @@ def differences(method: Outcome, other: Outcome) -> dict[str, Estimate]:
     for m, positive in enumerate(own.watched.T):
         pair = own.scores[:, m], others.scores[:, m]
         found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
-        clear, others_clear = (~each.flagged[~positive, m] for each in (method, other))
-        units = None if groups is None else groups[~positive]
-        found["specificity"].append(specificity_difference(clear, others_clear, own.fold[~positive], units))
-        rates = [each.points[m].sensitivity.value or 0.0 for each in (method, other)]
-        found["sensitivity"].append(Estimate(rates[0] - rates[1]))
+        for name, side, fold in (("sensitivity", positive, None), ("specificity", ~positive, own.fold)):
+            mine, theirs = (each.flagged[side, m] == positive[side] for each in (method, other))
+            of_fold, units = (None if values is None else values[side] for values in (fold, groups))
+            found[name].append(share_difference(mine, theirs, of_fold, units))
     means = {name: _mean_of(classes) for name, classes in found.items()}
     if own.predicted is None or others.predicted is None:
         return means
