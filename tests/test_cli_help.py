@@ -1,6 +1,7 @@
 """What the commands say of themselves, and what they answer where something is mistyped."""
 
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -149,3 +150,10 @@ def test_a_damaged_model_is_not_swept_away_unasked(past, tmp_path):
     (tmp_path / "model" / "model.json").write_text("{")
 
     assert "cannot be read; give another --out" in trained(past, tmp_path / "model", code=2).stderr
+
+
+def test_every_summary_fits_a_terminal_of_80_columns():
+    listed = screen("--help").stdout.partition("Commands:")[2]
+
+    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
+    assert "..." not in listed

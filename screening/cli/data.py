@@ -154,7 +154,7 @@ def schema(
         bool, typer.Option("--printed", help="Of the command NAME: what it prints with --json.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a document such as model.json or run.json, or of what a command prints."""
+    """Print the JSON Schema of a document, or of an answer."""
     from screening.documents.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name, printed), indent=1, sort_keys=True))

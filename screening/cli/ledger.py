@@ -41,7 +41,7 @@ def history(
     out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the story of the nights: workload, predictive value, misses, drift.
+    """Tell workload, PPV, missed cases and drift over the nights.
 
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
@@ -141,10 +141,10 @@ def status(
     reason: Annotated[str | None, typer.Option(help="Why, in words; the trail keeps them.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say in one line a series whether its night came; exit 5 if one did not.
+    """Say whether the night of every series came; exit 5 if not.
 
-    A night that came and wants attention says why, in the words of its page. What --give-up or --acknowledge
-    enters is counted at once.
+    One line a series. A night that came and wants attention says why, in the words of its page. What
+    --give-up or --acknowledge enters is counted at once.
     """
     from dataclasses import asdict
 
@@ -179,7 +179,7 @@ def status(
     try:
         with open_ledger(place, read_only=True) as book:
             if network is not None:
-                runs = runs or network.runs
+                runs = runs or network.site.runs
             if runs is not None:
                 refuse_older(book, runs)
             found = states.pulses(book, due, names or due_here)
@@ -232,7 +232,10 @@ def review(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the clinicians' verdicts on RUN back; the same file twice is once."""
+    """Read the clinicians' verdicts on RUN back.
+
+    The same file twice is once.
+    """
     from screening.ledger import verdicts as words
     from screening.ledger.database import open_ledger
 
@@ -248,7 +251,7 @@ def promote(
     series: Series = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put MODEL in the place of the series' champion from the next night on.
+    """Make MODEL the champion of a series from the next night on.
 
     What its nights in shadow showed beside the champion's goes into the trail with the reason.
     """
@@ -275,9 +278,9 @@ def retire(
     ledger: LedgerHere = "screening.db",
     as_json: AsJson = False,
 ) -> None:
-    """Close SERIES: `screen status` waits for it no longer; its nights and history stay.
+    """Close SERIES, for which `screen status` then waits no longer.
 
-    A later night that is published takes it back.
+    Its nights and history stay. A later night that is published takes it back.
     """
     from screening.ledger import model_registry
     from screening.ledger.database import open_ledger
@@ -316,7 +319,7 @@ def ledger(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make its tables anew (rebuild), go on with an older copy (accept), or say where files lie now (moved).
+    """Rebuild LEDGER, accept an older copy, or say what moved.
 
     rebuild follows the audit trail from its start; whatever stood in the tables goes. accept enters that run
     directories hold heads which this copy of the trail has not. moved enters that what the register has at or

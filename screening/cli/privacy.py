@@ -44,10 +44,10 @@ def forget(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase one patient everywhere; counts stay, and the trail still verifies.
+    """Erase one patient everywhere.
 
-    Run again after an interruption: it ends what was begun. Models that hold a copy of the patient's row are
-    named; after their day they score no more.
+    Counts stay, and the trail still verifies. Run again after an interruption: it ends what was begun.
+    Models that hold a copy of the patient's row are named; after their day they score no more.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.erasing import GONE, Whom
@@ -93,7 +93,10 @@ def purge(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase the patients of old nights; their counts stay, and the trail still verifies."""
+    """Erase the patients of old nights.
+
+    Their counts stay, and the trail still verifies.
+    """
     from screening.ledger.database import open_ledger
     from screening.ledger.erasing import Whom, before_age
     from screening.scoring.erasing import Erasure

@@ -212,9 +212,9 @@ def run(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score every series of a site, missed nights too, and write one overview.
+    """Score every series of a site, and write one overview.
 
-    The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
+    Missed nights are scored too. The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
     """
     from screening.network.night import run_night
     from screening.network.processes import tell_hooks
@@ -349,7 +349,10 @@ def export(
     ledger: LedgerMaybe = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the flagged rows of RUN for another system; of images, flags and scores as volumes."""
+    """Write the flagged rows of RUN for another system.
+
+    Of images, flags and scores are written as volumes.
+    """
     from screening.scoring.flagged import prepared
     from screening.sources.database import described, read_url
 
@@ -401,7 +404,7 @@ def report(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the report of a model, run, comparison or validation directory again."""
+    """Draw the report of a model, run or other directory again."""
     from screening.page import render_model, render_run
     from screening.page.comparison import render_comparison
     from screening.page.page import render_validation

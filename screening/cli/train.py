@@ -302,7 +302,7 @@ def validate(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try MODEL on COHORT, another place's or a later time's patients whose labels are known.
+    """Try MODEL on labelled patients of another place or time.
 
     Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
@@ -385,10 +385,11 @@ def approve(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a draft of MODEL an approved one; its pages say by whom, when and why.
+    """Make a draft of MODEL an approved one.
 
-    Another threshold or another training makes it a draft again. Where a series runs on MODEL already, give
-    --ledger and --series, or its next night is refused for being of another model.
+    Its pages say by whom, when and why. Another threshold or another training makes it a draft again.
+    Where a series runs on MODEL already, give --ledger and --series, or its next night is refused for
+    being of another model.
     """
     signer = options.signer_from(sign)
 
@@ -460,10 +461,11 @@ def retrain(
     templates: Templates = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train the champion's method again on its past COHORT and the verdicts of SERIES.
+    """Train the champion's method again, on verdicts too.
 
-    Recipe, rule and contract are the champion's. The new model is in force nowhere: score it --shadow, look
-    at `screen history --beside`, then `screen promote` it.
+    It learns from its past COHORT and the verdicts of SERIES. Recipe, rule and contract are the
+    champion's. The new model is in force nowhere: score it --shadow, look at `screen history --beside`,
+    then `screen promote` it.
     """
     n_bytes, signer = options.bytes_from(memory), options.signer_from(sign)
     day = options.day_from("--review-by", review_by)
