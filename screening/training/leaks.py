@@ -89,8 +89,7 @@ STRONG, CARRIES = 0.85, 0.95
 NEARLY_PERFECT, SENSITIVITY, CLEARED = 0.98, 0.9, 0.9995
 # Columns that may explain it rank so well alone; more than a few explain nothing.
 TELLING, MOST_COLUMNS = 0.75, 3
-# So many columns carry a ranking by their number alone.
-FEWEST_COLUMNS = 3
+FEWEST_COLUMNS = 3  # carry a ranking by their number alone
 
 
 def too_good(study: Study, validation: Validation) -> list[Leak]:

@@ -170,7 +170,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     exact, landmarks = (criterion("auroc", decided, encoded.target[fit.rows]) for decided in fit.decisions)
     n_test, n_train = len(fit.rows), len(rows) - len(fit.rows)
     # Where the recipe names none, the machine's own number holds.
-    wanted = int(settings.get("n_landmarks", build(recipe, **settings).n_landmarks))
+    wanted = int(({"n_landmarks": build(recipe, **settings).n_landmarks} | settings)["n_landmarks"])
     two_classes = recipe.machine != "one_class" and len(task.classes) == 2
     weighed = ", the rarer class weighed up to a fifth" if two_classes else ""
     return Approximation(

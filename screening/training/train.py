@@ -251,8 +251,7 @@ def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
     return (encoded + encoded[::-1]) / 2
 
 
-# Rows that the trained machines decide on at a time.
-AT_ONCE = 100_000
+AT_ONCE = 100_000  # rows that the trained machines decide on
 # About what each takes of the time that fitting takes.
 READING, LAYING, JUDGING = 0.05, 0.05, 0.2
 

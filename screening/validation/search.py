@@ -16,8 +16,7 @@ from screening.recipes.recipe import Recipe
 from screening.statistics.ranking import auroc, average_precision
 
 Parameters = dict[str, Any]
-# Where none is given; as the machines have it.
-LANDMARKS = 8000
+LANDMARKS = 8000  # where none is given; as the machines have it
 
 
 def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: int) -> list[Parameters]:
@@ -94,8 +93,7 @@ FARTHEST_APART = 2.0
 WIDEST_APART, FEWEST_OF_FOLD = 100.0, 20
 # Of a normal distribution: 5 to 95 % in interquartile ranges.
 WIDE_IN_QUARTILES = 2.44
-# A spread below this share of the largest decision is rounding.
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # a spread below this share of the largest decision
 
 CONSTANT = "scores all rows alike"
 APART = "the machines of its folds lie apart"
