@@ -164,8 +164,9 @@ def _arrow_batches(path: Path, form: CsvForm, places: list[int]) -> Batches:
             own = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
             columns = [pc.fill_null(column.take(own), "") for column in columns]
             repeated = pc.fill_null(repeated.take(own), False)
-        cells = [columns[batch.schema.names.index(str(place))] for place in places]
-        yield pa.record_batch([*cells, pa.array(ragged), repeated], [*map(str, places), "ragged", "repeated"])
+        yield pa.record_batch(
+            [*columns[: len(places)], pa.array(ragged), repeated], [*map(str, places), "ragged", "repeated"]
+        )
 
 
 def _repeats(batch: pa.RecordBatch, header: Sequence[str]) -> pa.Array:
