@@ -142,11 +142,12 @@ def proposed(
     `ask` may correct every guess; with `independent` every row is a patient of its own.
     """
     table, notes = summarise(source, given), list[str]()
-    roles = _with_stems(table, given.with_roles(**_guessed(table, given, independent)), notes)
+    placed = given.with_roles(coordinates=_coordinates(table, given))
+    roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
     signs = [] if independent else table.signs(roles)
     roles = roles.with_roles(**_role_of(signs, roles))
     if ask:
-        roles = _asked(table, given, roles, ask)
+        roles = _asked(table, placed, roles, ask)
     roles = _with_order(table, roles)
     notes += _remarks_on_roles(table, given, roles)
     contract, others = with_features(table, roles)
@@ -168,7 +169,7 @@ def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, Any]:
 def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
     """The roles as a person wants them, who sees the guesses."""
     columns = list(table.columns)
-    roles: dict[str, Any] = {"coordinates": guessed.coordinates}
+    roles: dict[str, Any] = {}
     label = given.label or ask("label", guessed.label, outcomes(table, given), columns)
     values = [text for text, _ in table.columns[label].counts.most_common()] if label else []
     if label and values and not given.positive:
@@ -223,10 +224,10 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
 def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
     """Roles by obvious column names, where none was given."""
     columns = table.columns
-    roles: dict[str, Any] = {"coordinates": _coordinates(table, given)}
+    roles: dict[str, Any] = {}
     # Voxels may well be of two patients.
-    fewest = 1 if roles["coordinates"] else FEW_VALUES
-    taken = {*_taken(given), *roles["coordinates"]}
+    fewest = 1 if given.coordinates else FEW_VALUES
+    taken = _taken(given)
     if not given.label:
         roles["label"] = next(iter(outcomes(table, given, named=True)), None)
     label = given.label or roles.get("label")
@@ -264,7 +265,7 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
     for role in ("label", "positive", "id", "group", "time", "coordinates"):
         if not getattr(given, role) and (value := getattr(roles, role)):
             notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
-    others = [name for name in outcomes(table, given, bool(roles.label)) if name != roles.label]
+    others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
         may_be = f"; it may be {_listed(others)}" if others else ""
         notes.append(f"no outcome recognised: set `label` to its column, or give --label{may_be}")
