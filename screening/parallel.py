@@ -6,9 +6,10 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +24,15 @@ from screening.errors import ClusterError
 from screening.kernels.threads import available_cores, limit_threads, with_share_of_cores
 from screening.spelling import did_you_mean
 
+logger = logging.getLogger("screening")
+
 LOOPBACK = "127.0.0.1"
 LOCAL = "local"
 MOST_LOCAL = 256
 # A scheduler answers at once, or it is not there.
 PATIENCE_SECONDS = 20
+# A worker that died is mostly started again at once.
+DESERTED_SECONDS, LOOK_SECONDS = 120.0, 5.0
 # On a host of many users nobody else is to read or steer what runs: a certificate that lives as long as the
 # processes is asked of every connection, and the pages that dask would serve are left out.
 SETTINGS = {
@@ -110,7 +115,8 @@ def in_parallel(
     `jobs`: threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
     `cluster`: workers in place of threads.
     `shared`: large arguments that many pieces have: they go to every worker once.
-    Raises ClusterError: workers died of the same piece again and again, or the scheduler went away.
+    Raises ClusterError: workers died of the same piece again and again, none is left, or the scheduler went
+    away.
     """
     if cluster is None:
         return _by_threads(function, given, effective_n_jobs(jobs))
@@ -150,7 +156,7 @@ def _results(cluster: Cluster, futures: list[Any]) -> Iterator[Any]:
     try:
         while futures:
             # A future that nobody holds is forgotten by the scheduler: so is what was not begun.
-            yield futures.pop(0).result()
+            yield _result(cluster, futures.pop(0))
     except KilledWorker:
         raise ClusterError(
             f"--cluster {cluster.where}: workers died one after the other of one piece; is memory short?"
@@ -159,6 +165,28 @@ def _results(cluster: Cluster, futures: list[Any]) -> Iterator[Any]:
         raise ClusterError(
             f"--cluster {cluster.where}: its scheduler went away; ask again to go on from what is finished"
         ) from None
+
+
+def _result(cluster: Cluster, future: Any) -> Any:
+    """What a piece comes to; ClusterError where no worker was left for `DESERTED_SECONDS`."""
+    left, said = time.monotonic(), False
+    while True:
+        try:
+            return future.result(timeout=LOOK_SECONDS)
+        except TimeoutError:
+            if future.status == "error":
+                raise  # the piece's own
+        with suppress(OSError):  # the scheduler went away: then the future is soon cancelled
+            if cluster.client.nthreads():
+                left, said = time.monotonic(), False
+        if time.monotonic() - left > DESERTED_SECONDS:
+            raise ClusterError(
+                f"--cluster {cluster.where}: no worker was left for {DESERTED_SECONDS:g} s; start some, and "
+                "ask again to go on from what is finished"
+            )
+        if not said and time.monotonic() - left > LOOK_SECONDS:
+            logger.warning("--cluster %s: no worker is left; waiting for one", cluster.where)
+            said = True
 
 
 def _seen(paths: list[str]) -> tuple[str, list[str]]:

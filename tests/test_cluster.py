@@ -316,7 +316,7 @@ def test_a_piece_that_kills_every_worker_is_given_up():
     distributed = pytest.importorskip("distributed")
 
     class Dead:
-        def result(self):
+        def result(self, timeout):
             raise distributed.KilledWorker("piece", None, 3)
 
     class Client:
@@ -325,3 +325,19 @@ def test_a_piece_that_kills_every_worker_is_given_up():
 
     with pytest.raises(UsageError, match="workers died one after the other of one piece"):
         list(in_parallel(die_once, [("any",)], cluster=Cluster(Client(), "local:2", 1)))
+
+
+def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(monkeypatch, caplog):
+    """A scheduler without workers would keep a piece for ever."""
+    monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(parallel, "DESERTED_SECONDS", 1.0)
+    with parallel.opened("local:1") as cluster:
+        cluster.client.cluster.scale(0)
+        while cluster.client.nthreads():
+            pass
+        with pytest.raises(ClusterError, match="no worker was left for 1 s"):
+            list(in_parallel(os.getpid, [()], cluster=cluster))
+
+    assert [record.message for record in caplog.records if record.name == "screening"] == [
+        "--cluster local:1: no worker is left; waiting for one"
+    ]

@@ -34,8 +34,11 @@ CLASSES = {"multi_class": ["a", "b", "c"]}
 FOLDS = (slice(0, 45), slice(15, 60))
 
 
-def make_model(folder: Path, name: str) -> Model:
-    """A small model of a recipe: two machines, trained on made-up rows that they share in part."""
+def make_model(folder: Path, name: str, document: dict) -> Model:
+    """A small model of a recipe: two machines, trained on made-up rows that they share in part.
+
+    `document`: of a trained model, for what no machine depends on.
+    """
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 2))
     classes = CLASSES.get(load_recipe(name).machine, ["no", "yes"])
@@ -49,15 +52,14 @@ def make_model(folder: Path, name: str) -> Model:
     target = np.searchsorted(classes, label)
     machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
     n_outputs = 1 if len(classes) == 2 else len(classes)
-    document = {
-        "recipe": {"name": name, "text": recipe.text, "parameters": recipe.parameters},
+    task = {"kind": "multi" if len(classes) > 2 else "binary", "classes": classes, "watched": [classes[1]]}
+    method = {"name": name, "text": recipe.text, "parameters": recipe.parameters}
+    point = {"class": classes[1]}
+    document = document | {
+        "recipe": document["recipe"] | method,
         "contract": cohort.contract.to_dict(),
-        "task": {
-            "kind": "multi" if len(classes) > 2 else "binary",
-            "classes": classes,
-            "watched": [classes[1]],
-        },
-        "operating_points": [{"class": classes[1], "threshold": 0.0}],
+        "task": document["task"] | task,
+        "operating_points": [document["operating_points"][0] | point],
     }
     return Model(
         document=document, recipe=recipe, contract=cohort.contract, encoder=encoder,
@@ -68,13 +70,18 @@ def make_model(folder: Path, name: str) -> Model:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp("cohort"), "svm")
+def document(cohort, trained):
+    return trained(cohort, "svm_weighted", search=1).document
+
+
+@pytest.fixture(scope="module")
+def model(document, tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("cohort"), "svm", document)
 
 
 @pytest.fixture(scope="module")
 def saved(model, tmp_path_factory):
-    return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda document: "<p>page</p>")
+    return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda _: "<p>page</p>")
 
 
 def test_the_held_out_table_has_the_same_bytes_with_any_pandas(model):
@@ -85,8 +92,8 @@ def test_the_held_out_table_has_the_same_bytes_with_any_pandas(model):
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, tmp_path):
-    model = make_model(tmp_path, name)
+def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, document, tmp_path):
+    model = make_model(tmp_path, name, document)
     x = np.random.default_rng(5).normal(size=(30, 2))
 
     loaded = load_model(save_model(model, tmp_path / "m"))

@@ -24,7 +24,7 @@ class Asked:
     def __init__(self, cluster: InThisProcess, function: Callable[..., object], given: tuple[object, ...]):
         self.cluster, self.function, self.given = cluster, function, given
 
-    def result(self) -> object:
+    def result(self, timeout: float = 0) -> object:
         given = [each.result() if isinstance(each, Asked) else each for each in self.given]
         self.cluster.work_on(self.function, given)
         return self.function(*pickle.loads(pickle.dumps(given)))

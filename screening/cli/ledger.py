@@ -179,7 +179,7 @@ def status(
     try:
         with open_ledger(place, read_only=True) as book:
             if network is not None:
-                runs = runs or network.runs
+                runs = runs or network.site.runs
             if runs is not None:
                 refuse_older(book, runs)
             found = states.pulses(book, due, names or due_here)

@@ -115,15 +115,15 @@ def run_night(
     Raises Locked: another run is at work on the same runs, or in the ledger for longer than a night may take.
     """
     wanted = set(only or network.series)
-    with opened(cluster) as workers, hold(network.runs / "night"):
+    with opened(cluster) as workers, hold(network.site.runs / "night"):
         if workers is not None:
-            workers.check([network.folder, network.runs], secret=network.has_password())
+            workers.check([network.folder, network.site.runs], secret=network.has_password())
         network.pages.prepare()
         minutes = max(network.series[name].minutes for name in wanted)
         plans = _patiently(lambda: _plans(network, night), minutes)
         if accept_delivery is not None:
             plans |= {name: plans[name].accepting(accept_delivery) for name in only}
-        children = Processes(network.runs) if workers is None else Workers(workers)
+        children = Processes(network.site.runs) if workers is None else Workers(workers)
         work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
         done = work.all({name: plan for name, plan in plans.items() if name in wanted})
         lines = {
@@ -179,7 +179,7 @@ class _Work:
         try:
             check_rule(plan.rule, task.model)
             with self.budget.share(plan.jobs, plan.memory_mb):
-                ended = self._scored(task, 60 * plan.minutes)
+                ended = self._scored(task, plan.minutes)
             for line in ended.lines:
                 self.told({"series": task.series, "night": task.night} | dict(line))
             if ended.late:
@@ -192,17 +192,21 @@ class _Work:
             return task.line("failed", exit_code=4, said=str(error))
         return _line(self.network, task, run, "published", ended.peak_mb)
 
-    def _scored(self, task: Task, seconds: float) -> Ended:
+    def _scored(self, task: Task, minutes: float) -> Ended:
         """Score a night; while somebody else writes in the ledger, or there, it is tried again."""
-        end, locked = time.monotonic() + seconds, None
-        while True:
+        end, earlier = time.monotonic() + 60 * minutes, list[Ended]()
+
+        def attempt() -> Ended:
             ended = self.children.run(_order(self.network, task, end - time.monotonic()))
-            if locked is not None and ended.late:
-                return locked
-            if ended.code != LOCKED or time.monotonic() + PAUSE_SECONDS > end:
-                return ended
-            locked = ended
-            time.sleep(PAUSE_SECONDS)
+            if ended.code == LOCKED:
+                earlier.append(ended)
+                raise Locked(str(ended.said))
+            return earlier[-1] if ended.late and earlier else ended
+
+        try:
+            return _patiently(attempt, minutes)
+        except Locked:
+            return earlier[-1]
 
 
 def _order(network: Network, task: Task, seconds: float) -> Order:
@@ -213,10 +217,10 @@ def _order(network: Network, task: Task, seconds: float) -> Order:
         "--date": task.night,
         "--series": task.series,
         "--table": plan.table,
-        "--query": plan.query and network.place(plan.query),
+        "--query": plan.query,
         "--label": plan.label,
-        "--templates": plan.templates and network.place(plan.templates),
-        "--require-signature": plan.require_signature and network.place(plan.require_signature),
+        "--templates": plan.templates,
+        "--require-signature": plan.require_signature,
         "--accept-delivery": task.accepted,
         "--jobs": plan.jobs,
     }
@@ -289,7 +293,7 @@ def _document(
 
 def _plans(network: Network, night: str) -> dict[str, Plan]:
     with open_ledger(network.ledger, make=True) as ledger:
-        refuse_older(ledger, network.runs)
+        refuse_older(ledger, network.site.runs)
         return {name: plan_of(network, ledger, name, night) for name in network.series}
 
 
@@ -320,8 +324,7 @@ def _of_night(network: Network, name: str, night: str, late: bool, there: Publis
         known = _run_in_force(out, {there.in_force.get(night)} if model is None else there.shadow)
         if known is not None and [file.sha256 for file in known.input.files] != digests(cohort):
             known = None
-        place = network.place(plan.model if model is None else model)
-        tasks.append(Task(name, night, place, cohort, out, model is not None, late, known))
+        tasks.append(Task(name, night, model or plan.model, cohort, out, model is not None, late, known))
     return tasks
 
 

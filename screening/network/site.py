@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     InstanceOf,
     ValidationError,
+    ValidationInfo,
 )
 
 from screening.documents.figures import Rule, rule_named
@@ -49,6 +50,15 @@ def _of_each_night(text: str) -> str:
     return text
 
 
+def _from_folder(path: Path, info: ValidationInfo) -> Path:
+    folder: Path = info.context or Path()
+    return folder / path
+
+
+Place = Annotated[Path, AfterValidator(_from_folder)]
+"""A path, meant from the directory of the file."""
+
+
 def _rule(agreed: object) -> Rule:
     if not isinstance(agreed, Mapping) or len(agreed) != 1:
         raise ValueError("write one rule, such as {min_sensitivity = 0.9}")
@@ -67,13 +77,14 @@ class _Table(BaseModel):
 
 
 class Site(_Table):
-    """`[site]`: what all series share. Paths are meant from the directory of the file."""
+    """`[site]`: what all series share."""
 
     title: str = "Screening"  # At the head of the overview.
     ledger: str | None = None  # A file or a URL; `SCREEN_LEDGER` where absent, for a URL with a password.
-    runs: Path = Path("runs")  # Under it the run directories, which only their owner can read.
+    # Under it the run directories, which only their owner can read.
+    runs: Place = Field(Path("runs"), validate_default=True)
     # Copies of the pages for their readers: the overview, and a directory a series.
-    publish: Path | None = None
+    publish: Place | None = None
     # mode, group: of these copies.
     mode: str | None = None
     group: str | None = None
@@ -88,20 +99,20 @@ class Site(_Table):
 class SeriesPlan(_Table):
     """`[series.NAME]`: one screen of one place."""
 
-    model: Path  # Its champion.
+    model: Place  # Its champion.
     # A file, directory, glob or URL; `{date}` is the night, `{series}` the name, `$NAME` of the environment.
     cohort: Pattern
     # table, query: of a database.
     table: str | None = None
-    query: Path | None = None
+    query: Place | None = None
     label: str | None = None  # Column of true labels, to evaluate.
-    shadow: list[Path] = []  # Models scored beside the champion.
+    shadow: list[Place] = []  # Models scored beside the champion.
     out: Annotated[Pattern, AfterValidator(_of_each_night)] = "{series}/{date}"  # Run directory under `runs`.
     # The rule that the model's threshold must follow, such as {min_sensitivity = 0.9}; another is refused.
     rule: Annotated[InstanceOf[Rule], BeforeValidator(_rule)] | None = None
     # templates, require_signature: as `screen score` takes them.
-    templates: Path | None = None
-    require_signature: Path | None = None
+    templates: Place | None = None
+    require_signature: Place | None = None
     # jobs, memory_mb: what one night of it takes of the budget.
     jobs: Count = 1
     memory_mb: Count = 512
@@ -120,15 +131,9 @@ class Network:
     readers: Readers
 
     @property
-    def runs(self) -> Path:
-        """Above all run directories."""
-        return self.folder / self.site.runs
-
-    @property
     def pages(self) -> PageFolder:
         """Where the overview goes."""
-        shown = self.site.publish
-        return PageFolder(self.runs / "overview" if shown is None else self.folder / shown, self.readers)
+        return PageFolder(self.site.publish or self.site.runs / "overview", self.readers)
 
     def pages_of(self, name: str) -> PageFolder | None:
         """Where copies of a series' pages go."""
@@ -155,12 +160,8 @@ class Network:
 
     def out(self, name: str, night: str, beside: Path | None = None) -> Path:
         """The run directory of a night; a shadow's lies beside it."""
-        place = self.runs / filled(self.series[name].out, name, night)
+        place = self.site.runs / filled(self.series[name].out, name, night)
         return place if beside is None else place.with_name(f"{place.name}.shadow-{beside.name}")
-
-    def place(self, path: Path) -> Path:
-        """A path of the file, absolute."""
-        return self.folder / path
 
 
 def read_network(path: Path, ledger: str | None = None) -> Network:
@@ -169,18 +170,19 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     `ledger`: where the file names none. Raises UsageError: it cannot be read, or is not as it should be;
     every fault is named.
     """
-    content = read_toml(path, MOST_BYTES, UsageError)
+    content, folder = read_toml(path, MOST_BYTES, UsageError), path.resolve().parent
     faults: list[str] = []
     for key in content:
         if key not in ("site", "series"):
             faults.append(f"unknown key '{key}'{did_you_mean(key, ('site', 'series'))}")
-    site = _read(Site, content.get("site", {}), "site", faults)
+    site = _read(Site, content.get("site", {}), folder, "site", faults)
     plans = content.get("series", {})
     named = plans if isinstance(plans, dict) else {}
     if not named:
         faults.append("no series; give each its table, [series.NAME]")
     series = {
-        _name(name, faults): _read(SeriesPlan, plan, f"series.{name}", faults) for name, plan in named.items()
+        _name(name, faults): _read(SeriesPlan, plan, folder, f"series.{name}", faults)
+        for name, plan in named.items()
     }
     known = {name: plan for name, plan in series.items() if plan is not None}
     chosen = (site.ledger if site else None) or ledger
@@ -198,7 +200,6 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     faults += _same_place(known)
     _refuse(path, faults)
     assert site is not None, "else there are faults"
-    folder = path.resolve().parent
     place = str(chosen) if "://" in str(chosen) else str(folder / str(chosen))
     network = Network(site, known, folder, place, shown)
     for name, plan in known.items():
@@ -225,9 +226,9 @@ def _name(text: str, faults: list[str]) -> str:
         return text
 
 
-def _read(kind: type[Table], content: Any, place: str, faults: list[str]) -> Table | None:
+def _read(kind: type[Table], content: Any, folder: Path, place: str, faults: list[str]) -> Table | None:
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(content, context=folder)
     except ValidationError as error:
         for item in error.errors():
             key = ".".join([place, *map(str, item["loc"])])

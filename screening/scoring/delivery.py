@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from screening.cohort.cohort import Cohort
@@ -11,7 +9,7 @@ from screening.cohort.ids import id_shape, joined_shapes, other_shape
 from screening.cohort.stream import CohortStream
 from screening.documents.base import Reason
 from screening.documents.model import IdShape
-from screening.documents.run import Delivery, RunDocument, ScoreCounts
+from screening.documents.run import Delivery, RunDocument
 from screening.errors import CohortError
 from screening.gates.delivery import examine, share_that_stays, still_there
 from screening.gates.drift import LEAST, independent, own_nights
@@ -19,8 +17,7 @@ from screening.ledger.database import Ledger
 from screening.ledger.nights import PastNights, past_nights
 from screening.page.rules import drift_reason
 from screening.scoring.case_history import digests_of, series_of
-from screening.scoring.drift import REMEMBERED
-from screening.statistics.shift import shift
+from screening.scoring.drift import REMEMBERED, compared
 from screening.storage.model import Model
 
 SHAPED = 100_000
@@ -117,16 +114,9 @@ def _apart(run: RunDocument, stream: CohortStream, past: PastNights) -> tuple[li
             alarms += [one for one in unlike if one not in alarms]
     scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
-        other = drift_reason(beside_own(run.drift, past.scores, worth), len(past.scores))
+        before = np.sum([one.counted for one in past.scores.values()], axis=0)
+        own = compared(run.drift, np.rint(before * worth).astype(int))
+        other = drift_reason(own, len(past.scores))
         alarms = [one for one in [*alarms, other] if one is not None and one != scores]
         known = [one for one in [*known, scores] if one is not None]
     return alarms, known
-
-
-def beside_own(tonight: ScoreCounts, past: Mapping[str, ScoreCounts], worth: float) -> ScoreCounts:
-    """Tonight's scores beside those of the series' own nights, of which a row is worth so much."""
-    before = np.sum([one.counted for one in past.values()], axis=0)
-    known = np.rint(before * worth).astype(int)
-    found = shift(known, tonight.counted)
-    told = tonight.replace(known=tuple(known.tolist()), distance=None, p=None)
-    return told if found is None else told.replace(distance=found.distance, p=found.p, higher=found.higher)

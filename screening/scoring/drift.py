@@ -80,19 +80,22 @@ class Drift:
         who, scores = who[mine], scores[mine]
         cell = cells_of(scores, self.edges)
         counted = np.bincount(cell, minlength=len(self.known))
-        told = ScoreCounts(
-            unit="group" if self.grouped else "row",
-            known=tuple(self.known.tolist()),
-            counted=tuple(counted.tolist()),
+        tonight = compared(
+            ScoreCounts(unit="group" if self.grouped else "row", known=(), counted=tuple(counted.tolist())),
+            self.known,
         )
-        found = shift(self.known, counted)
-        if found is not None:
-            told = told.replace(distance=found.distance, p=found.p, higher=found.higher)
         if not (self.model.contract.id or self.grouped):
-            return told
+            return tonight
         # The lowest hashes are a random sample, and the same patients on every night.
         kept = np.argsort(who, kind="stable")[:REMEMBERED]
-        return told.replace(who=who[kept], cell=cell[kept])
+        return tonight.replace(who=who[kept], cell=cell[kept])
+
+
+def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
+    """The counts of a night beside those known on the same cells."""
+    found = shift(known, tonight.counted)
+    distance, p, higher = (None, None, False) if found is None else (found.distance, found.p, found.higher)
+    return tonight.replace(known=tuple(known.tolist()), distance=distance, p=p, higher=higher)
 
 
 def _among(who: np.ndarray, n_rows: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,11 +9,12 @@ from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.csv import WriteOptions, write_csv
 
 from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
@@ -47,7 +47,7 @@ def flagged_rows(table: Rows) -> Iterator[pa.Table]:
     shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
     wanted = [*(name for name in ours if name in names), *shown]
     called = [name if shown.get(name, name) in ours else shown[name] for name in wanted]
-    for start in range(0, max(len(table.ranked), 1), PIECE_ROWS):
+    for start in range(0, max(len(table.ranks), 1), PIECE_ROWS):
         rows = table.listed(wanted, start, start + PIECE_ROWS).rename_columns(called)
         if "rank" not in wanted:
             rows = rows.add_column(0, "rank", pa.array(np.arange(start, start + rows.num_rows) + 1))
@@ -58,24 +58,23 @@ def flagged_rows(table: Rows) -> Iterator[pa.Table]:
 
 def write_flagged(path: Path, rows: Rows) -> None:
     """Write `flagged.csv`: the flagged rows, the highest score first, as a spreadsheet may read them."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("wb") as file:
         write_table(file, flagged_rows(rows))
 
 
-def write_table(file: TextIO, tables: Iterable[pa.Table]) -> None:
+def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
     """Write tables of the same columns, one behind the other, as CSV in which no cell is a formula."""
-    writer = csv.writer(file)
     for number, table in enumerate(tables):
-        if not number:
-            writer.writerow(map(as_text, table.column_names))
-        for piece in table.to_batches(1 << 12):
-            writer.writerows(zip(*map(_cells, piece.columns), strict=True))
+        names = map(as_text, table.column_names)
+        marked = pa.table([_marked(column) for column in table.columns], names=[*names])
+        options = WriteOptions(include_header=not number, quoting_style="needed")
+        write_csv(marked, file, options)
 
 
-def _cells(column: pa.Array) -> list[object]:
+def _marked(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_boolean(column.type):
         column = pc.if_else(column, "yes", "no")
-    return as_texts(column).to_pylist()
+    return as_texts(column)
 
 
 def as_text(value: str) -> str:

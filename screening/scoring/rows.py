@@ -55,30 +55,39 @@ class Rows:
         return pq.read_schema(self.path)
 
     @cached_property
-    def ranked(self) -> np.ndarray:
-        """Places of the flagged rows by falling score, equal ones in the order of the table."""
+    def ranks(self) -> np.ndarray:
+        """Ranks of the flagged rows in the order of the table, from 0 on; equal scores rank in this order."""
         n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
         # Of millions each copy counts.
-        places, falling = np.empty(n_flagged, np.uint32), np.empty(n_flagged)
-        n_ranked = start = 0
+        falling, start = np.empty(n_flagged), 0
         for batch in self.batches(["score", "flagged"]):
-            mine = np.flatnonzero(batch["flagged"].to_numpy(zero_copy_only=False))
-            here = slice(n_ranked, n_ranked + len(mine))
-            places[here], falling[here] = start + mine, -batch["score"].to_numpy()[mine]
-            start, n_ranked = start + batch.num_rows, here.stop
-        return places[np.argsort(falling, kind="stable")]
+            scores = batch["score"].filter(batch["flagged"]).to_numpy()
+            falling[start : start + len(scores)] = -scores
+            start += len(scores)
+        order = np.argsort(falling, kind="stable")
+        del falling
+        ranks = np.empty(n_flagged, np.uint32)
+        ranks[order] = np.arange(n_flagged, dtype=np.uint32)
+        return ranks
+
+    def flagged(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """Some columns of the flagged rows in the order of the table, in batches, with their ranks."""
+        start = 0
+        for batch in self.batches([*columns, "flagged"]):
+            rows = batch.filter(batch["flagged"]).select(list(columns))
+            yield rows, self.ranks[start : start + rows.num_rows]
+            start += rows.num_rows
 
     def listed(self, columns: Sequence[str], first: int = 0, last: int | None = None) -> pa.Table:
         """Some columns of the flagged rows from one place in the ranking, 0 being the first, to another."""
-        places = self.ranked[first:last].astype(np.int64)
-        order, start, parts = np.argsort(places), 0, []
-        ascending = places[order]
-        for batch in self.batches(columns):
-            at, end = np.searchsorted(ascending, [start, start + batch.num_rows])
-            parts.append(batch.take(pa.array(ascending[at:end] - start)))
-            start += batch.num_rows
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return pa.Table.from_batches(parts, schema).take(np.argsort(order))
+        end = len(self.ranks) if last is None else last
+        parts, ranks = [pa.schema(map(self.schema.field, columns)).empty_table()], [self.ranks[:0]]
+        for rows, rank in self.flagged(columns):
+            mine = (rank >= first) & (rank < end)
+            if mine.any():
+                parts.append(pa.Table.from_batches([rows.filter(pa.array(mine))]))
+                ranks.append(rank[mine])
+        return pa.concat_tables(parts).take(np.argsort(np.concatenate(ranks)))
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Those of some ids, of groups where rows come in groups, that have no row."""
@@ -90,17 +99,16 @@ class Rows:
 
     def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
         """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""
-        ranks, start = None, 0
-        if "flagged" in self.schema.names and "rank" not in self.schema.names:
-            ranks = np.zeros(pq.read_metadata(self.path).num_rows, np.int64)
-            ranks[self.ranked] = np.arange(1, 1 + len(self.ranked))
+        numbered, start = "flagged" in self.schema.names and "rank" not in self.schema.names, 0
         with Rows(target).appending() as append:
             for batch in self.batches():
                 rows = pa.Table.from_batches([batch])
-                if ranks is not None:
-                    mine = ranks[start : start + batch.num_rows]
-                    rows = rows.append_column("rank", pa.array(mine, mask=mine == 0))
-                start += batch.num_rows
+                if numbered:
+                    flagged = batch["flagged"].to_numpy(zero_copy_only=False)
+                    rank, n_flagged = np.zeros(len(flagged), np.int64), int(np.count_nonzero(flagged))
+                    rank[flagged] = 1 + self.ranks[start : start + n_flagged].astype(np.int64)
+                    rows = rows.append_column("rank", pa.array(rank, mask=~flagged))
+                    start += n_flagged
                 append(rows.filter(pa.array(~gone(batch))))
 
     def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:

@@ -254,7 +254,7 @@ def _scored(
         yield from ((batch, score_batch(model, batch)) for batch in stream)
         return
     cluster.check(secret=True)
-    ensemble, ahead = cluster.holding(model.ensemble), 2 * len(cluster.client.nthreads())
+    ensemble, ahead = cluster.holding(model.ensemble), 2 * max(1, len(cluster.client.nthreads()))
     known = canonical({"model": model.digest, "versions": versions()})
     begun: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 

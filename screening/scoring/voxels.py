@@ -68,7 +68,7 @@ def pictured(
     views = {each.group: View.of(each) for each in geometries}
     planes: list[set[float]] = [set(), set(), set()]
     n_rows, flagged = Counter[str](), dict[str, list[np.ndarray]]()
-    for name, places, values in _by_patient(rows, watched, ["score", MARK]):
+    for name, places, values in by_patient(rows, watched, ["score", MARK]):
         for axis, known in enumerate(planes):
             if len(known) < MOST_PLANES:
                 known.update(np.unique(places[:, axis]).tolist())
@@ -135,7 +135,7 @@ def _drawn(
     wanted: dict[tuple[str, float], list[np.ndarray]] = {
         (name, plane): [] for name, planes in at.items() for plane in planes
     }
-    for name, places, values in _by_patient(rows, watched, [TISSUE, "score", MARK]):
+    for name, places, values in by_patient(rows, watched, [TISSUE, "score", MARK]):
         seen = _seen(views.get(name), places)
         # Compared as they were gathered, in single precision.
         depth = seen[:, 2].astype(np.float32).astype(float)
@@ -160,7 +160,7 @@ def _drawn(
     return drawn, [float(every[:, 3].min()), float(every[:, 3].max())]
 
 
-def _by_patient(
+def by_patient(
     rows: Rows, watched: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[str, np.ndarray, dict[str, np.ndarray]]]:
     """Rows of one patient: its name, places of shape (n, 3), and other columns; some have several parts.
@@ -172,17 +172,15 @@ def _by_patient(
         values = {name: batch[name].to_numpy(zero_copy_only=False) for name in there}
         classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(zero_copy_only=False)
         values[MARK] = np.where(batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0)
-        names, place = np.zeros(1, dtype=object), np.zeros(batch.num_rows, dtype=int)
-        if "group" in values:
-            names, place = np.unique(values["group"], return_inverse=True)
-        for number, name in enumerate(names):
+        of = values.get("group", np.full(batch.num_rows, ""))
+        names, first, place = np.unique(of, return_index=True, return_inverse=True)
+        for number in np.argsort(first):
             mine = place == number
-            places = np.column_stack([values[axis][mine] for axis in AXES])
             others = {
                 column: values[column][mine] if column in values else np.zeros(mine.sum())
                 for column in columns
             }
-            yield str(name or ""), places, others
+            yield str(names[number]), np.column_stack([values[axis][mine] for axis in AXES]), others
 
 
 def _slice(

@@ -21,7 +21,7 @@ from screening.recipes.loading import read_recipe
 from screening.recipes.recipe import Recipe
 from screening.sources.parquet_rows import read_small_table
 from screening.storage.model import Model
-from screening.storage.serialization import as_stored, digest_of, read_document, steady, unpack
+from screening.storage.serialization import digest_of, read_document, steady, unpack
 from screening.storage.signing import verify
 
 if TYPE_CHECKING:
@@ -72,30 +72,34 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     folder = Path(directory)
     document, content, held_out, trained = steady(folder, lambda: _read_files(folder, signed_by))
     arrays = unpack(content)
-    with as_stored(folder / "model.json"):
-        try:
-            recipe = read_recipe(document["recipe"]["text"])
-            contract = Contract.from_dict(document["contract"])
-            encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
-            model = Model(
-                document=document,
-                recipe=recipe,
-                contract=contract,
-                encoder=encoder,
-                ensemble=_restored(recipe, document, under(arrays, "estimator/"), encoder.bundles()),
-                calibration=arrays["calibration"],
-                held_out=read_small_table(held_out),
-                selftest=arrays["selftest/x"],
-                directory=folder,
-                trained=trained,
-            )
-            if not model.watched:
-                raise ModelError(f"{folder}: it watches no class")
-            if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
-                raise ModelError(f"{folder}: it has more self-test rows than any model")
-            again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
-        except (CohortError, RecipeError) as error:
-            raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
+    try:
+        recipe = read_recipe(document["recipe"]["text"])
+        contract = Contract.from_dict(document["contract"])
+        encoder = Encoder.from_state(contract, under(arrays, "encoder/"))
+        model = Model(
+            document=document,
+            recipe=recipe,
+            contract=contract,
+            encoder=encoder,
+            ensemble=_restored(recipe, document, under(arrays, "estimator/"), encoder.bundles()),
+            calibration=arrays["calibration"],
+            held_out=read_small_table(held_out),
+            selftest=arrays["selftest/x"],
+            directory=folder,
+            trained=trained,
+        )
+        if not model.watched:
+            raise ModelError(f"{folder}: it watches no class")
+        if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
+            raise ModelError(f"{folder}: it has more self-test rows than any model")
+        again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
+    except (CohortError, RecipeError) as error:
+        raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        # Not in its own words: they might be a patient's.
+        raise ModelError(
+            f"{folder}: the model is damaged ({type(error).__name__}); train it again"
+        ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
     if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")

@@ -37,7 +37,7 @@ from screening.statistics.calibration import chances, likeliest
 from screening.statistics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.statistics.p_values import p_values
 from screening.storage.publishing import publish
-from screening.storage.serialization import canonical, digest_of, pack, sealed
+from screening.storage.serialization import canonical, digest_of, pack, written
 from screening.storage.signing import sign
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Model(InBrief):
         if self.directory is not None:
             return self.document
         digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        return sealed(self.document | {key: digest_of(content) for key, content in digests.items()})
+        return written(self.document | {key: digest_of(content) for key, content in digests.items()})[0]
 
     @cached_property
     def array_bytes(self) -> bytes:

@@ -6,16 +6,17 @@ import hashlib
 import io
 import json
 import platform
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from screening.documents.base import FORMAT_VERSION
+from screening.documents.base import FORMAT_VERSION, Document
+from screening.documents.comparison import ComparisonDocument, ExternalValidation
+from screening.documents.model import ModelDocument
+from screening.documents.run import RunDocument
 from screening.errors import ModelError
 from screening.files import read_bounded
 
@@ -27,12 +28,9 @@ REMEDY = {
 }  # fmt: skip
 _END = b"\n}\n"
 MAX_DOCUMENT_BYTES = 64 << 20
-# What the pages and commands go by; where a value is of another type nothing below it can be trusted.
-KEYS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
-    "model": {"recipe": dict, "contract": dict, "task": dict, "operating_points": list},
-    "run": {"run_id": str, "date": str, "model": dict, "input": dict, "counts": dict, "cases": list},
-    "comparison": {"settings": dict, "cohorts": list, "first_figure": str},
-    "validation": {"model": dict, "operating_points": list, "figures": dict, "classes": dict},
+DOCUMENTS: Mapping[str, type[Document]] = {
+    "model": ModelDocument, "run": RunDocument, "comparison": ComparisonDocument,
+    "validation": ExternalValidation,
 }  # fmt: skip
 PACKAGES = ("screening", "numpy", "scikit-learn", "pandas", "pyarrow")
 
@@ -54,13 +52,8 @@ def canonical(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
 
 
-def sealed(document: Mapping[str, object]) -> dict[str, object]:
-    """The document with its format number, and the digest of its own canonical text."""
-    return written(document)[0]
-
-
 def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
-    """The sealed document and its canonical text: a large one takes long to write, so it is done once."""
+    """A document sealed with its format number and the digest of its canonical text; and that text."""
     whole = {**document, "format_version": FORMAT_VERSION}
     whole.pop("sha256", None)
     text = canonical(whole)
@@ -82,7 +75,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     """Read `model.json`, `run.json`, `comparison.json` or `validation.json` and check its digest.
 
     Raises ModelError: it is missing, damaged, from before the first release, of a newer format, or no such
-    document; a key of a wrong type is named.
+    document; a key that is missing or of a wrong type is named.
     """
     path = Path(directory) / f"{kind}.json"
     content = read_bounded(path, MAX_DOCUMENT_BYTES, ModelError)
@@ -105,25 +98,8 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
         raise ModelError(
             f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
         )
-    for name, wanted in KEYS[kind].items():
-        if not isinstance(document.get(name), wanted):
-            raise ModelError(f"{path} is damaged: '{name}' is missing or of another type")
+    DOCUMENTS[kind].from_dict(document, str(path))
     return document
-
-
-@contextmanager
-def as_stored(path: str | Path) -> Iterator[None]:
-    """Read on in a stored document: what is not there, or of another type, is its fault and not a bug.
-
-    Raises ModelError: naming the key where it is known.
-    """
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        # Only what is written like one of our keys is told: it might be a patient's id.
-        named = str(error.args[0]) if isinstance(error, KeyError) else ""
-        what = f"'{named}'" if re.fullmatch("[a-z_]{1,30}", named) else "something in it"
-        raise ModelError(f"{path} is damaged: {what} is missing or of another type") from error
 
 
 def steady(directory: str | Path, read: Callable[[], Read]) -> Read:

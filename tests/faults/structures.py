@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from screening.storage.serialization import canonical, digest_of, sealed
+from screening.storage.serialization import digest_of, written
 
 VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
 Step = str | int
@@ -37,7 +37,7 @@ def reseal_model(folder: Path, document: dict[str, Any]) -> None:
     """Write a `model.json` whose digests are true."""
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
     digests = {key: digest_of((folder / name).read_bytes()) for key, name in tables.items()}
-    (folder / "model.json").write_bytes(canonical(sealed(document | digests)))
+    (folder / "model.json").write_bytes(written(document | digests)[1])
 
 
 def toml(value: Any) -> str:

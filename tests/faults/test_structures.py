@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from faults.amounts import attempts
 from faults.structures import VALUES, places, put, reseal_model, toml_file
 from screening.cli import app
-from screening.storage.serialization import canonical, sealed
+from screening.storage.serialization import written
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def json_at(path):
 
 
 def run_at(path):
-    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(canonical(sealed(changed)))
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(written(changed)[1])
 
 
 def model_at(path):

@@ -11,6 +11,6 @@ from screening.storage.publishing import write_whole
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
     """One file, whole or not at all."""
-    text = io.StringIO(newline="")
-    write_table(text, [flagged.table()])
-    write_whole(out, text.getvalue().encode())
+    content = io.BytesIO()
+    write_table(content, [flagged.table()])
+    write_whole(out, content.getvalue())

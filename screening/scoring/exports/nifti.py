@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -15,14 +15,12 @@ import numpy as np
 from screening.documents.run import Geometry
 from screening.errors import ModelError, UsageError
 from screening.scoring.flagged import FlaggedRows
-from screening.sources.columns import stretches
-from screening.sources.images import AXES
+from screening.scoring.rows import Rows
+from screening.scoring.voxels import MARK, by_patient
 from screening.sources.nifti import library
-from screening.sources.parquet_rows import parquet_file
 from screening.storage.publishing import publish
 
 MILLIMETRES = "mm"
-ROWS = 1 << 16
 # What a name must not hold that is to become that of a file.
 NO_NAME = ("", ".", "..")
 
@@ -54,13 +52,22 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
             "this run has no reference geometry: it was scored from a table, or from images that state none; "
             "score the folder of images"
         )
-    for name, rows in _by_patient(flagged.directory / "scores.parquet"):
+    rows, watched = Rows(flagged.directory / "scores.parquet"), flagged.run.model.task.watched
+    for name, parts in groupby(by_patient(rows, watched, ["score", MARK]), key=itemgetter(0)):
         if name not in grids:
             raise UsageError(
                 f"{len({*grids})} patients have a reference geometry and others have none; "
                 "score those whose images state their place in space"
             )
-        yield _maps(grids[name], rows, flagged.run.model.task.watched)
+        maps = PatientMaps(
+            grids[name], np.zeros(grids[name].shape, np.uint8), np.full(grids[name].shape, np.nan, np.float32)
+        )
+        for _, places, values in parts:
+            at = np.rint(places).astype(np.int64)
+            if (at < 0).any() or (at >= maps.flags.shape).any():
+                raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
+            maps.flags[tuple(at.T)], maps.scores[tuple(at.T)] = values[MARK], values["score"]
+        yield maps
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
@@ -103,29 +110,3 @@ def file_name(patient: str) -> str:
     if patient in NO_NAME or "/" in patient or "\\" in patient or "\0" in patient:
         raise ModelError("run.json names a patient by what can be no file's name")
     return patient
-
-
-def _maps(geometry: Geometry, rows: dict[str, np.ndarray], watched: Sequence[str]) -> PatientMaps:
-    places = np.rint(np.stack([rows[axis] for axis in AXES])).astype(np.int64)
-    if (places < 0).any() or (places >= np.array(geometry.shape)[:, None]).any():
-        raise ModelError("a voxel of scores.parquet lies outside the grid that run.json states")
-    flags = np.zeros(geometry.shape, dtype=np.uint8)
-    scores = np.full(geometry.shape, np.nan, dtype=np.float32)
-    for number, label in enumerate(watched, start=1):
-        flags[tuple(places[:, rows["flagged"] & (rows["class"] == label)])] = number
-    scores[tuple(places)] = rows["score"]
-    return PatientMaps(geometry, flags, scores)
-
-
-def _by_patient(path: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """The rows of one patient after the other, as scoring wrote them."""
-    columns = [*AXES, "score", "flagged", "class"]
-    with parquet_file(path) as table:
-        parts = (
-            (name, {each: batch.column(each).to_numpy(zero_copy_only=False)[rows] for each in columns})
-            for batch in table.iter_batches(batch_size=ROWS, columns=["group", *columns])
-            for name, rows in stretches(batch.column("group").to_numpy(zero_copy_only=False))
-        )
-        for name, of_patient in groupby(parts, key=itemgetter(0)):
-            mine = [part for _, part in of_patient]
-            yield name, {each: np.concatenate([part[each] for part in mine]) for each in columns}
