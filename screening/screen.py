@@ -28,7 +28,7 @@ from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
 from screening.documents.figures import DEFAULT_RULE, Rule
 from screening.documents.history import HistoryDocument
-from screening.errors import UsageError
+from screening.errors import CohortError, UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.page import render_model
@@ -37,6 +37,7 @@ from screening.recipes.recipe import Recipe
 from screening.scoring.explaining import explained_row
 from screening.sources.database import Database
 from screening.sources.opening import Readable
+from screening.spelling import did_you_mean
 from screening.storage.loading import load_model
 from screening.storage.model import Model, save_model
 from screening.training.train import train
@@ -202,6 +203,8 @@ class Screen(ClassifierMixin, BaseEstimator):
             if len(np.unique(labels)) < 2:
                 raise ValueError("the labels hold 1 class; there must be at least 2 classes")
         elif isinstance(X, pd.DataFrame):
+            if y not in X:
+                raise CohortError(f"table: missing column '{y}'{did_you_mean(y, map(str, X))}")
             column, labels, X = y, X[y].to_numpy(), X.drop(columns=y)
         else:
             return X, y, None

@@ -117,6 +117,23 @@ def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own()
     assert {names.get(name, name) for name in outside} <= declared
 
 
+def test_the_locked_installation_holds_no_tool_of_developers():
+    """Tests and documents need much that no hospital's host should carry."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
+    extras = PROJECT["project"]["optional-dependencies"]
+    needed = chain(
+        PROJECT["project"]["dependencies"], *(extras[name] for name in ("postgres", "signing", "xlsx"))
+    )
+    names, tools = (
+        {re.match(r"[\w.-]+", line)[0].lower() for line in lines}
+        for lines in (needed, chain(*(extras[name] for name in ("test", "docs", "supply", "plots"))))
+    )
+
+    assert names <= installed
+    assert installed & (tools - names) == set()
+
+
 def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files(tmp_path):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (factor,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from screening import GMean, MaxFlagRate, MinSensitivity, Screen, open_ledger, score
-from screening.errors import CohortError, ModelError, UsageError
+from screening.errors import CohortError, ModelError, ScreenError, UsageError
 
 QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
 PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
@@ -133,6 +133,19 @@ def test_rows_that_break_the_contract_are_named_and_not_left_out_of_predictions(
 
     with pytest.raises(CohortError, match="row 1"):
         screen.predict(broken)
+
+
+@pytest.mark.parametrize(
+    ("settings", "column", "words"),
+    [
+        ({}, "ilk", "missing column 'ilk'; did you mean 'ill'"),
+        ({"rule": 0.9}, "ill", r"such as MinSensitivity\(0.9\), not 0.9"),
+        ({"recipe": "logistik"}, "ill", "did you mean 'logistic'"),
+    ],
+)
+def test_slips_of_a_first_hour_are_told_with_what_was_meant(settings, column, words):
+    with pytest.raises(ScreenError, match=words):
+        Screen(**QUICK | settings).fit(PAST, column, id="patient")
 
 
 def test_held_out_scores_are_a_frame_and_a_rows_reasons_too(screen):

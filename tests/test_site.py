@@ -136,8 +136,8 @@ def set_keys(contract: Path, lines: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    """A folder in which the tutorial was followed from top to bottom, to the letter."""
+def desk(tmp_path_factory, browser):
+    """A folder in which the tutorial was followed from top to bottom, to the letter, in a browser too."""
     folder = tmp_path_factory.mktemp("desk")
     tables, later = blocks("python")
     contract, night = blocks("toml")
@@ -151,16 +151,13 @@ def desk(tmp_path_factory):
         Path("NIGHT.toml").write_text(night)
         for line in morning:
             typed(line)
-        document = json.loads(Path("runs/2026-01-14/run.json").read_text())
-        verdicts = [{"id": document["cases"][0]["id"], "verdict": "confirmed"}]
-        saved = {
-            "format": 1,
-            "run_id": document["run_id"],
-            "site": "",
-            "initials": "xy",
-            "verdicts": verdicts,
-        }
-        Path(f"verdicts-{document['run_id']}.json").write_text(json.dumps(saved))
+        page = browser.new_page()
+        page.goto((folder / "runs/2026-01-14/report.html").as_uri())
+        page.locator(".t input[value=confirmed]").first.check()
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save verdicts").click()
+        saved.value.save_as(saved.value.suggested_filename)
+        page.close()
         for line in (review, history):
             typed(line)
         exec(later, names)

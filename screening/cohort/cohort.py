@@ -116,7 +116,7 @@ class Cohort:
             joined = {text: joined_labels(str(text), classes) for text in asked}
             if unknown := next((text for text, labels in joined.items() if not labels), None):
                 # The column may be another one by mistake, full of names: its cells are not shown.
-                listed = [*self.contract.positive, *self.contract.negative]
+                listed = {*self.contract.positive, *self.contract.negative} - {unknown}
                 raise UsageError(
                     f"--positive {unknown}: no row has this label; column '{self.contract.label}' has "
                     f"{len(classes)} values{did_you_mean(unknown, listed)}"

@@ -146,6 +146,8 @@ def train(
     True
     """
     progress = progress or silent
+    if not isinstance(rule, Rule):
+        raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
     if not isinstance(cohort, Cohort):
         cohort = read_cohort(cohort, need_label=True, **reading)
     elif reading:
