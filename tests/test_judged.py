@@ -99,6 +99,14 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     assert "two reviewers contradict each other" in " ".join(sentence)
 
 
+def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_in(ledger):
+    night(ledger, 1, "a")
+    said(ledger, "unsure", "10:00", "cd")
+    said(ledger, "confirmed", "09:00")
+
+    assert word_of(ledger) == {"unsure": 1}
+
+
 def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
     night(ledger, 1, "a")
     said(ledger, "confirmed", "09:00")

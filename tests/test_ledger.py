@@ -46,22 +46,6 @@ def states(found) -> dict[str, str]:
     return {name: case.state for name, case in found.cases.items()}
 
 
-def test_who_was_flagged_the_night_before_is_ongoing_and_who_is_no_longer_is_resolved(ledger):
-    enter(ledger, night(1, "ab"))
-    second = enter(ledger, night(2, "ac"))
-
-    assert states(second) == {"a": "pending", "c": "new"}
-    assert second.counts == {
-        "cases": 2,
-        "new": 1,
-        "pending": 1,
-        "ruled_out": 0,
-        "known": 0,
-        "no_longer_flagged": 1,
-    }
-    assert second.cases["a"].nights == 2
-
-
 def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
     enter(ledger, night(1, "abc"))
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("b", "unsure")])
