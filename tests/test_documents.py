@@ -14,13 +14,11 @@ from screening import read_cohort, save_model, score
 from screening.cli import EXAMPLES, app
 from screening.comparison.compare import compare
 from screening.documents.comparison import ComparisonDocument
-from screening.documents.history import HistoryDocument
 from screening.documents.model import ModelDocument
 from screening.documents.run import RunDocument
 from screening.documents.schemas import ANSWERS, DOCUMENTS, schema_of
 from screening.errors import ModelError
 from screening.ledger.database import open_ledger
-from screening.ledger.history import history
 from screening.storage.loading import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -61,16 +59,6 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
     assert model.validation.n_rows == model.training.n_rows_used
     assert run.counts.read == run.counts.scored + run.counts.refused
     assert run.model.sha256 == model.sha256
-
-
-def test_what_the_ledger_tells_is_what_its_type_says(night):
-    with open_ledger(str(night / "screening.db")) as book:
-        told = json.loads(json.dumps(history(book)))
-
-    found = HistoryDocument.from_dict(told, "history")
-
-    assert [run.night for run in found.runs] == [found.series[0].last]
-    assert found.runs[0].cases == stored(night / "run" / "run.json")["counts"]["cases"]
 
 
 def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):

@@ -142,11 +142,12 @@ def proposed(
     `ask` may correct every guess; with `independent` every row is a patient of its own.
     """
     table, notes = summarise(source, given), list[str]()
-    roles = _with_stems(table, given.with_roles(**_guessed(table, given, independent)), notes)
+    placed = given.with_roles(coordinates=_coordinates(table, given))
+    roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
     signs = [] if independent else table.signs(roles)
     roles = roles.with_roles(**_role_of(signs, roles))
     if ask:
-        roles = _asked(table, given, roles, ask)
+        roles = _asked(table, placed, roles, ask)
     roles = _with_order(table, roles)
     notes += _remarks_on_roles(table, given, roles)
     contract, others = with_features(table, roles)
@@ -168,7 +169,7 @@ def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, Any]:
 def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
     """The roles as a person wants them, who sees the guesses."""
     columns = list(table.columns)
-    roles: dict[str, Any] = {"coordinates": guessed.coordinates}
+    roles: dict[str, Any] = {}
     label = given.label or ask("label", guessed.label, outcomes(table, given), columns)
     values = [text for text, _ in table.columns[label].counts.most_common()] if label else []
     if label and values and not given.positive:
@@ -187,8 +188,11 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
     return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
 
 
-def outcomes(table: TableSummary, given: Contract) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by their names, or of two values the rare one."""
+def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
+    """Columns that may be the outcome, the likeliest first: by their names, or of two values the rare one.
+
+    `named`: only those whose names say so in a word.
+    """
     ranks: dict[str, tuple[int, int]] = {}
     for place, (name, summary) in enumerate(table.columns.items()):
         rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
@@ -200,7 +204,7 @@ def outcomes(table: TableSummary, given: Contract) -> list[str]:
             ranks[name] = 1, place
         elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
             ranks[name] = 2 + (not YES_NO.fullmatch(name)), place
-    return sorted(ranks, key=ranks.__getitem__)
+    return sorted((name for name in ranks if not named or ranks[name][0] < 2), key=ranks.__getitem__)
 
 
 def case_of(label: str, counts: Mapping[str, int]) -> str | None:
@@ -220,14 +224,12 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
 def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
     """Roles by obvious column names, where none was given."""
     columns = table.columns
-    roles: dict[str, Any] = {"coordinates": _coordinates(table, given)}
+    roles: dict[str, Any] = {}
     # Voxels may well be of two patients.
-    fewest = 1 if roles["coordinates"] else FEW_VALUES
-    taken = {*_taken(given), *roles["coordinates"]}
+    fewest = 1 if given.coordinates else FEW_VALUES
+    taken = _taken(given)
     if not given.label:
-        named = outcomes(table, given)
-        if named and (named[0].lower() in LABELS or is_called(named[0], "outcome")):
-            roles["label"] = named[0]
+        roles["label"] = next(iter(outcomes(table, given, named=True)), None)
     label = given.label or roles.get("label")
     if label and not given.positive and (case := case_of(label, columns[label].counts)):
         roles["positive"] = [case]
@@ -263,11 +265,11 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
     for role in ("label", "positive", "id", "group", "time", "coordinates"):
         if not getattr(given, role) and (value := getattr(roles, role)):
             notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
-    others = [name for name in outcomes(table, given) if name != roles.label]
+    others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
         may_be = f"; it may be {_listed(others)}" if others else ""
         notes.append(f"no outcome recognised: set `label` to its column, or give --label{may_be}")
-    elif others := [name for name in others if name.lower() in LABELS or is_called(name, "outcome")]:
+    elif others:
         notes.append(
             f"read as features, though they may be outcomes too: {_listed(others)}; drop what is known later"
         )

@@ -172,7 +172,8 @@ class ExternalValidation(Document):
         return [
             f"{point.label}: "
             + ", ".join(
-                f"{name} {_percent(getattr(point, name))} (promised {_percent(getattr(one.promise, name))})"
+                f"{name} {_percent(getattr(point, name))} "
+                f"(validation estimate {_percent(getattr(one.promise, name))})"
                 for name in ("sensitivity", "specificity", "ppv")
             )
             + ("" if point.lesions is None else f", lesions found {_percent(point.lesions.sensitivity)}")

@@ -94,7 +94,7 @@ ERASED: dict[str, Any] = PLACES | {"ledger": Mapping[str, int], "retrain": Mappi
 HIDDEN: dict[str, Any] = {"smallest_group": int, "listed": int, "left_out": int, "values_withheld": float}
 
 ANSWERS: dict[str, type[Document]] = {
-    "init": _of("init", contract=str, features=int, notes=Lines),
+    "init": _of("init", contract=str, features=int, outcome=str | None, notes=Lines, dropped=Lines),
     "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
     "demo": _of("demo", reports=Lines),
     "recipes": _of("recipes", recipes=Sequence[RecipeFacts]),

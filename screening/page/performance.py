@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -161,44 +160,29 @@ def _differing(other: Beside, columns: Mapping[str, str]) -> tuple[list[str], li
     return higher, lower
 
 
-@dataclass(frozen=True)
-class Chances:
-    """The charts of one class whose scores are chances.
+def chances_of(model: ModelDocument) -> dict[str, dict[str, object]]:
+    """Return reliability and worth of acting of each watched class whose scores are chances, by its name.
 
     Acting on the model is worth most between the thresholds `worth_from` and `worth_to` (None: nowhere);
     `at` is the chance at the threshold in use, and `furthest` where the picture ends.
     """
-
-    reliability: Axes
-    worth: Axes
-    worth_from: float | None
-    worth_to: float | None
-    at: float | None
-    furthest: float
-
-
-def chances_of(model: ModelDocument) -> dict[str, Chances]:
-    """Return reliability and worth of acting of each watched class whose scores are chances, by its name."""
-    charts = {}
+    charts: dict[str, dict[str, object]] = {}
     for number, point in enumerate(model.points):
         found = model.validation.calibration.get(point.label)
-        if found is not None and found.earned and found.decision_curve is not None:
-            charts[point.label] = _chances(found, found.decision_curve, point, number)
+        if found is None or not found.earned or found.decision_curve is None:
+            continue
+        curve, chance = found.decision_curve, _chance_at(found, point)
+        pairs = zip(curve.threshold, curve.model, curve.all, strict=True)
+        useful = [t for t, benefit, everyone in pairs if benefit > max(everyone, 0.0) + 1e-9]
+        charts[point.label] = {
+            "reliability": _reliability(found, number),
+            "worth": _worth(curve, point, chance, number),
+            "worth_from": min(useful, default=None),
+            "worth_to": max(useful, default=None),
+            "at": chance if chance is not None and 0 < chance < 1 else None,
+            "furthest": max(curve.threshold),
+        }
     return charts
-
-
-def _chances(found: Calibration, curve: DecisionCurve, point: OperatingPointFacts, number: int) -> Chances:
-    at, chance = curve.threshold, _chance_at(found, point)
-    pairs = zip(at, curve.model, curve.all, strict=True)
-    useful = [t for t, model, everyone in pairs if model > max(everyone, 0.0) + 1e-9]
-    return Chances(
-        _reliability(found, number),
-        _worth(curve, point, chance, number),
-        min(useful, default=None),
-        max(useful, default=None),
-        chance if chance is not None and 0 < chance < 1 else None,
-        max(at),
-    )
 
 
 def _reliability(found: Calibration, number: int) -> Axes:

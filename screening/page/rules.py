@@ -425,7 +425,7 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
             )
             name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
-                "promise_not_kept", f"{name}{which} is {here} here; validation at training promised {then}.",
+                "promise_not_kept", f"{name}{which} is {here} here; the validation estimate is {then}.",
                 None, seen.value, past.value,
                 remedy="Look at the threshold that this cohort would choose, and at subgroups and units, "
                 "before the model is used here.",
@@ -477,8 +477,8 @@ def drift_words(counts: ScoreCounts | None) -> str:
     where = "higher" if counts.higher else "lower"
     return (
         f"Tonight's {who} score {where} on the whole than those of training did when they were held out "
-        f"{how}: the patients, the laboratory or the coding may have changed, and the promised figures may "
-        "not hold."
+        f"{how}: the patients, the laboratory or the coding may have changed, and the validation estimates "
+        "may not hold."
     )
 
 
