@@ -21,7 +21,7 @@ FILES = {
     "history": "What `screen history --json` prints.",
     "overview": "What `screen run --json` prints and hooks are told.",
 }
-METHODS = "fit, predict, decision_function, predict_proba, score_frame, factor_at"
+METHODS = "fit predict decision_function predict_proba score_frame explain report plot save load factor_at"
 
 
 def documents() -> str:
@@ -92,9 +92,9 @@ def python() -> str:
 
     public = [getattr(screening, name) for name in sorted(screening.__all__) if not name.startswith("_")]
     groups = {
-        "The flow": [one for one in public if not hasattr(one, "fit")],
+        "The flow": [one for one in public if not hasattr(one, "fit") or one is screening.Screen],
         "What `train` and `load_model` return": [Model],
-        "Machines": [one for one in public if hasattr(one, "fit")],
+        "Machines": [one for one in public if hasattr(one, "fit") and one is not screening.Screen],
         "Kernels": list(KERNELS.values()),
         "Factors": list(FACTORS.values()),
         "Remedies": list(REMEDIES.values()),
@@ -121,7 +121,7 @@ def entry(one: Any) -> list[str]:
     home = "screening" if one.__name__ in screening.__all__ else one.__module__
     if not isinstance(one, type):
         return [f".. autofunction:: {home}.{one.__name__}", ""]
-    methods = ", ".join(name for name in METHODS.split(", ") if name in vars(one))
+    methods = ", ".join(name for name in METHODS.split() if name in vars(one))
     return [f".. autoclass:: {home}.{one.__name__}", *([f"   :members: {methods}"] if methods else []), ""]
 
 

@@ -237,17 +237,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(numbers, columns=names)
 
     def score_frame(self, X: Table) -> pd.DataFrame:
-        """Score a table, which may have no labels.
+        """A frame of `id`, `score` (higher is worse), `p_value`, `flagged`, `chance` where it was earned.
 
-        Parameters
-        ----------
-        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            With the columns that `fit` had.
-
-        Returns
-        -------
-        DataFrame
-            `id`, `score` (higher is more suspicious), `p_value`, `flagged`, and `chance` where it was earned.
+        X has the columns that `fit` had, here and below; it needs no labels.
         """
         check_is_fitted(self)
         return self.model_.score_frame(self._table(X))
@@ -265,18 +257,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return rows
 
     def predict(self, X: Table) -> np.ndarray:
-        """The label of each row: of two classes the positive one where it is flagged.
-
-        Parameters
-        ----------
-        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            With the columns that `fit` had.
-
-        Returns
-        -------
-        ndarray, shape (n_rows,)
-            Out of `classes_`.
-        """
+        """The label of each row, (n_rows,): of two classes the positive one where it is flagged."""
         rows = self._scored(X)
         if "predicted" in rows:
             return self.classes_[pd.Index(self.texts_).get_indexer(pd.Index(rows["predicted"]))]
@@ -288,17 +269,9 @@ class Screen(ClassifierMixin, BaseEstimator):
         return self.texts_.index(self.model_.watched[0])
 
     def decision_function(self, X: Table) -> np.ndarray:
-        """How far scores lie above the threshold, towards the second of `classes_`.
+        """How far scores lie above the threshold, towards the second of `classes_`, (n_rows,).
 
-        Parameters
-        ----------
-        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            With the columns that `fit` had.
-
-        Returns
-        -------
-        ndarray, shape (n_rows,), or (n_rows, n_classes)
-            Of several classes the log odds of each, of which `predict` takes the largest.
+        Of several classes the log odds of each, (n_rows, n_classes), of which `predict` takes the largest.
         """
         rows = self._scored(X)
         if "predicted" in rows:
@@ -311,17 +284,9 @@ class Screen(ClassifierMixin, BaseEstimator):
 
     @available_if(_earned)
     def predict_proba(self, X: Table) -> np.ndarray:
-        """Calibrated chances, where the held-out scores have earned them.
+        """Calibrated chances, (n_rows, 2), in the order of `classes_`; NaN where every row is flagged.
 
-        Parameters
-        ----------
-        X : DataFrame, another table, path, or array of shape (n_rows, n_features)
-            With the columns that `fit` had.
-
-        Returns
-        -------
-        ndarray, shape (n_rows, 2)
-            In the order of `classes_`; NaN where every row is flagged.
+        It is there where the held-out scores have earned them; the AttributeError has the reason why not.
         """
         chance = self._scored(X)["chance"].to_numpy(float)
         columns = [1 - chance, chance]
@@ -354,13 +319,7 @@ class Screen(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(case["contributions"])
 
     def report(self) -> Page:
-        """The page of the model; in a notebook it is shown.
-
-        Returns
-        -------
-        Page
-            Its HTML, text to be written to a file.
-        """
+        """The HTML page of the model, text to be written to a file; a notebook shows it."""
         check_is_fitted(self)
         return Page(render_model(self.model_.sealed))
 
@@ -416,33 +375,14 @@ class Screen(ClassifierMixin, BaseEstimator):
     def save(self, directory: str | Path) -> Path:
         """Write the model directory, with its page, as `screen train` does; it holds rows of patients.
 
-        Parameters
-        ----------
-        directory : str or Path
-            Absent, empty, or an earlier model directory, which is replaced.
-
-        Returns
-        -------
-        Path
-            The directory.
+        The directory is absent, empty, or an earlier model's, which is replaced.
         """
         check_is_fitted(self)
         return save_model(self.model_, directory, render_model)
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Read a model directory, of `save` or of `screen train`.
-
-        Parameters
-        ----------
-        directory : str or Path
-            Written by either.
-
-        Returns
-        -------
-        Screen
-            Fitted.
-        """
+        """A fitted one of a model directory, of `save` or of `screen train`."""
         model = load_model(directory)
         facts = model.facts
         screen = cls(

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import re
 import runpy
 import sys
 from importlib.resources import files
@@ -112,6 +113,9 @@ def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
     drawn = script["pictures"]()
 
     pyplot.close("all")
+    shown = (ROOT / "README.md").read_text(encoding="utf-8") + script["PAGE"].read_text(encoding="utf-8")
+    names = {name for line in re.findall(r"from screening import (.*)", shown) for name in line.split(", ")}
+    assert len(names) <= 10, "names that a first hour needs"
     assert drawn.keys() == {path.name for path in script["FOLDER"].iterdir()}
     assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 

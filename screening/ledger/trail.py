@@ -160,11 +160,6 @@ def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
     return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
 
 
-def streamed(connection: sa.Connection, chosen: sa.Select[Any]) -> sa.CursorResult[Any]:
-    """Rows of which few are in memory at a time: a part of many cases is large."""
-    return connection.execute(chosen, execution_options={"yield_per": 100})
-
-
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
