@@ -41,7 +41,7 @@ DIGITS, HEX = "^[0-9]+$", "^[0-9A-Fa-f-]+$"
 # Chance below which ids that lack what training's had are written otherwise, and are not merely others.
 BY_CHANCE = 1e-4
 # Rows whose hashes are held at a time.
-HELD_ROWS = 1 << 20
+HELD_ROWS = 1 << 19
 
 
 def row_number_ids(cohort: Cohort) -> list[Reason]:
