@@ -28,11 +28,11 @@ from resumed import run_missing
 from scipy.stats import t as student
 from sets import random_splits, skip_unless_there, table
 
-from screening.cohort.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort, labels_of
 from screening.errors import RecipeError
-from screening.machines.ensembles import Pooling
+from screening.estimators.ensembles import Pooling
+from screening.model_selection.held_out import HeldOut
 from screening.recipes.loading import load_recipe
-from screening.validation.held_out import HeldOut
 
 TASKS = (*list(SETS)[:10], "voxels")
 FEW = 10

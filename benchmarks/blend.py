@@ -28,10 +28,10 @@ from sklearn.ensemble import RandomForestClassifier
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import random_splits, skip_unless_there, table
 
-from screening.cohort.cohort import labels_of
-from screening.machines.ensembles import Pooling
-from screening.statistics.paired import false_alarms_at
-from screening.statistics.ranking import auroc, average_precision
+from screening.data.cohort import labels_of
+from screening.estimators.ensembles import Pooling
+from screening.metrics.paired import false_alarms_at
+from screening.metrics.ranking import auroc, average_precision
 
 FIGURES = ("auroc", "average_precision", "g_mean", "specificity_at")
 COLUMNS = ("set", "seed", "method", *FIGURES)

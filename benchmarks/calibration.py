@@ -26,10 +26,10 @@ from resumed import run_missing
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
-from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.validation import Calibration
+from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.statistics.calibration import calibrate, chances
+from screening.metrics.calibration import calibrate, chances
+from screening.schemas.validation import Calibration
 
 RECIPES = ("logistic", "svm", "random_forest")
 SETTINGS, FEW, BINS = 3, 45, 5

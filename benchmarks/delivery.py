@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from screening.documents.run import Delivery
-from screening.gates.delivery import FEWEST, Finding, examine, still_there
+from screening.monitoring.delivery import FEWEST, Finding, examine, still_there
+from screening.schemas.run import Delivery
 
 BEDS, STAY = (5, 101), (3.0, 12.0)
 ADMITTED = np.array([1.15, 1.15, 1.1, 1.1, 1.1, 0.7, 0.6])

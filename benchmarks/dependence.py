@@ -22,9 +22,9 @@ import pyarrow as pa
 from sklearn import datasets
 from strangers import tables
 
-from screening.cohort.dependence import Sign, dependence
 from screening.contract.contract import Contract
-from screening.sources.frames import source_of
+from screening.data.dependence import Sign, dependence
+from screening.io.frames import source_of
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
 MOST_ROWS = 5_000

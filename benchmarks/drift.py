@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from screening import read_cohort, train
-from screening.documents.run import ScoreCounts
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page.rules import drift_alarms
+from screening.metrics.shift import cells_of, inner_edges, shift
+from screening.report.rules import drift_alarms
+from screening.schemas.run import ScoreCounts
 from screening.scoring.drift import reference
-from screening.statistics.shift import cells_of, inner_edges, shift
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))
 

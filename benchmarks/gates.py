@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI
 
 from screening import read_cohort
-from screening.cohort.cohort import Cohort
 from screening.contract.contract import Contract
-from screening.gates.column_profile import profile
-from screening.gates.drift import LEAST, WINDOW, Gates, independent, own_nights
-from screening.sources.columns import Columns
+from screening.data.cohort import Cohort
+from screening.io.columns import Columns
+from screening.monitoring.column_profile import profile
+from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, own_nights
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 SIZES = (1, 5, 10, 20, 40, 240)

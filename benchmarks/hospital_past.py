@@ -39,9 +39,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from screening import MinSensitivity, read_cohort, train, validate
-from screening.cohort.reading import starter_contract
-from screening.cohort.stream import open_cohort
-from screening.storage.model import Model
+from screening.data.reading import starter_contract
+from screening.data.stream import open_cohort
+from screening.store.model import Model
 
 LABEL, PATIENT, STAY = "readmitted_30d", "patient_nbr", "encounter_id"
 DRUGS = [f"drug_{number:02}" for number in range(1, 21)]

@@ -27,11 +27,11 @@ from scipy.stats import norm
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fold_machines import drawn, folded
 
-from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Rule, Threshold
-from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import choose
-from screening.statistics.predictive_intervals import predictive
-from screening.statistics.tally import Tally, rate_bands
+from screening.metrics.intervals import wilson
+from screening.metrics.operating_point import choose
+from screening.metrics.predictive_intervals import predictive
+from screening.metrics.tally import Tally, rate_bands
+from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Rule, Threshold
 
 PATIENTS = (10, 20, 40, 80)
 # Voxels of a patient; the last are log-normal with a standard deviation of 0.8, mean 30.

@@ -28,7 +28,7 @@ import pandas as pd
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.register import standing
-from screening.storage.serialization import read_document
+from screening.store.serialization import read_document
 
 WARDS, NIGHTS = ("ward-a", "ward-b", "ward-c"), 5
 TRAIN = ["--label", "ill", "--positive", "yes", "--id", "patient", "--recipe", "logistic", "--search", "1"]

@@ -28,8 +28,6 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.history import OverviewDocument, SeriesNight
-from screening.documents.model import TrainedOn
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
@@ -37,7 +35,9 @@ from screening.ledger.model_registry import promote, record_retraining
 from screening.ledger.nights import NightCases, entering
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page.page import render_overview
+from screening.report.page import render_overview
+from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.schemas.model import TrainedOn
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FIRST = datetime.date(2023, 1, 1)

@@ -22,9 +22,9 @@ from resumed import run_missing
 from sets import table
 
 from screening.errors import ScreenError
+from screening.metrics.predictive_intervals import widening
+from screening.metrics.ranking import auroc, delong
 from screening.recipes.loading import list_recipes
-from screening.statistics.predictive_intervals import widening
-from screening.statistics.ranking import auroc, delong
 
 ROWS = 250
 # Those told more than two classes apart are the same machines one against the rest.

@@ -37,19 +37,19 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.cohort.cohort import Cohort, labels_of
-from screening.documents.figures import MinSensitivity, Rule
+from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
+from screening.metrics.operating_point import OperatingPoint
+from screening.metrics.predictive_intervals import widening
+from screening.metrics.ranking import auroc, delong
+from screening.model_selection.folds import Study, planned
+from screening.model_selection.held_out import HeldOut, Resources, blended, held_out_by
+from screening.model_selection.judge import HeldOutScores, chosen
+from screening.model_selection.planning import sample_rows
+from screening.model_selection.task import ask
+from screening.model_selection.validation import Validation
 from screening.recipes.loading import load_recipe, tells_apart
-from screening.statistics.operating_point import OperatingPoint
-from screening.statistics.predictive_intervals import widening
-from screening.statistics.ranking import auroc, delong
-from screening.training.planning import sample_rows
-from screening.validation.folds import Study, planned
-from screening.validation.held_out import HeldOut, Resources, blended, held_out_by
-from screening.validation.judge import HeldOutScores, chosen
-from screening.validation.task import ask
-from screening.validation.validation import Validation
+from screening.schemas.figures import MinSensitivity, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)
@@ -145,7 +145,7 @@ def present(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Trained:
-    """What `screening.training.train.train` has in hand before it writes the card."""
+    """What `screening.model_selection.train.train` has in hand before it writes the card."""
 
     study: Study
     held_out: HeldOut
@@ -188,7 +188,7 @@ def trained(
     seed: int,
     params: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """The first half of `screening.training.train.train`, with its functions in its order."""
+    """The first half of `screening.model_selection.train.train`, with its functions in its order."""
     recipe = load_recipe(name)
     task, _ = ask(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)

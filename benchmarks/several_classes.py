@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from sets import UCI, random_splits, skip_unless_there, table
 
 from screening import read_cohort
-from screening.cohort.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort, labels_of
+from screening.metrics.calibration import fit_platt, likeliest
+from screening.metrics.ranking import auroc, average_precision
+from screening.model_selection.held_out import HeldOut, blended
 from screening.recipes.loading import load_recipe
-from screening.statistics.calibration import fit_platt, likeliest
-from screening.statistics.ranking import auroc, average_precision
-from screening.validation.held_out import HeldOut, blended
 
 UCI_SETS = (
     "car",

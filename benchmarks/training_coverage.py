@@ -30,15 +30,15 @@ from promise import UCI, VOXELS, Trained, as_read, made, trained
 from resumed import run_missing
 from sets import skip_unless_there, table
 
-from screening.cohort.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.statistics.operating_point import overall
-from screening.statistics.p_values import group_maxima, p_values
-from screening.statistics.paired import auroc_difference, share_difference
-from screening.statistics.predictive_intervals import predictive, widening
-from screening.statistics.ranking import auroc, delong, placements, spread
-from screening.statistics.tally import group_codes
-from screening.validation.validation import Validation, calibration_of
+from screening.metrics.operating_point import overall
+from screening.metrics.p_values import group_maxima, p_values
+from screening.metrics.paired import auroc_difference, share_difference
+from screening.metrics.predictive_intervals import predictive, widening
+from screening.metrics.ranking import auroc, delong, placements, spread
+from screening.metrics.tally import group_codes
+from screening.model_selection.validation import Validation, calibration_of
 
 LEAST, FRESH, NEW_PATIENTS, ALPHA = 30, 20_000, 1500, 0.05
 # Settings tried; fewer than its own 48 for the dear one.

@@ -25,15 +25,15 @@ from resumed import run_missing
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from screening.documents.figures import MinSensitivity
-from screening.documents.history import HistoryDocument, SensitivityAndPpv
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, entering
 from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.statistics.intervals import level_of_every_look, ratio_interval
-from screening.statistics.operating_point import OperatingPoint, choose
+from screening.metrics.intervals import level_of_every_look, ratio_interval
+from screening.metrics.operating_point import OperatingPoint, choose
+from screening.schemas.figures import MinSensitivity
+from screening.schemas.history import HistoryDocument, SensitivityAndPpv
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700
 """Beds, share of the admitted with the condition, how much higher they score, how much of a score's variance

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import screening
-from screening.documents.schemas import DOCUMENTS, schema_of
+from screening.schemas.schemas import DOCUMENTS, schema_of
 
 FOLDER = Path(__file__).parent / "reference"
 WORDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "null"}
@@ -85,10 +85,10 @@ def anchor(name: str) -> str:
 
 def python() -> str:
     """The page of the public Python names, kernels, factors and remedies."""
+    from screening.estimators.remedies import REMEDIES
     from screening.factors import FACTORS
     from screening.kernels import KERNELS
-    from screening.remedies import REMEDIES
-    from screening.storage.model import Model
+    from screening.store.model import Model
 
     public = [getattr(screening, name) for name in sorted(screening.__all__) if not name.startswith("_")]
     groups = {

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "schemas"
 
 def texts() -> dict[str, str]:
     """The text of each schema, by the name of its file."""
-    from screening.documents.schemas import DOCUMENTS, schema_of
+    from screening.schemas.schemas import DOCUMENTS, schema_of
 
     return {
         f"{name}.json": json.dumps(schema_of(name), indent=1, sort_keys=True) + "\n" for name in DOCUMENTS

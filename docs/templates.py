@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
-from screening.page.drawing import environment_of
+from screening.report.drawing import environment_of
 
 ROOT = Path(__file__).parents[1]
 # What every page is given, whatever it shows.

@@ -10,50 +10,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from screening.cohort.reading import read_cohort
-    from screening.comparison.compare import compare
-    from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+    from screening.data.reading import read_cohort
+    from screening.estimators.multi_class import MultiClassSVM
+    from screening.estimators.one_class import OneClassSVM
+    from screening.estimators.two_class import TwoClassSVM
+    from screening.io.database import Database
     from screening.ledger.database import open_ledger
     from screening.ledger.history import history
-    from screening.machines.multi_class import MultiClassSVM
-    from screening.machines.one_class import OneClassSVM
-    from screening.machines.two_class import TwoClassSVM
+    from screening.model_selection.compare import compare
+    from screening.model_selection.external import validate
+    from screening.model_selection.train import train
     from screening.recipes.building import build
     from screening.recipes.loading import load_recipe
+    from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
     from screening.scoring.explaining import explain
     from screening.scoring.flagged import export
     from screening.scoring.score import score
     from screening.screen import Screen
-    from screening.sources.database import Database
-    from screening.storage.loading import load_model
-    from screening.storage.model import save_model
-    from screening.training.train import train
-    from screening.validation.external import validate
+    from screening.store.loading import load_model
+    from screening.store.model import save_model
 
 _HOMES = {
-    "Database": "sources.database",
-    "GMean": "documents.figures",
-    "MaxFlagRate": "documents.figures",
-    "MinSensitivity": "documents.figures",
-    "MissCost": "documents.figures",
-    "MultiClassSVM": "machines.multi_class",
-    "OneClassSVM": "machines.one_class",
+    "Database": "io.database",
+    "GMean": "schemas.figures",
+    "MaxFlagRate": "schemas.figures",
+    "MinSensitivity": "schemas.figures",
+    "MissCost": "schemas.figures",
+    "MultiClassSVM": "estimators.multi_class",
+    "OneClassSVM": "estimators.one_class",
     "Screen": "screen",
-    "Threshold": "documents.figures",
-    "TwoClassSVM": "machines.two_class",
+    "Threshold": "schemas.figures",
+    "TwoClassSVM": "estimators.two_class",
     "build": "recipes.building",
-    "compare": "comparison.compare",
+    "compare": "model_selection.compare",
     "explain": "scoring.explaining",
     "export": "scoring.flagged",
     "history": "ledger.history",
-    "load_model": "storage.loading",
+    "load_model": "store.loading",
     "load_recipe": "recipes.loading",
     "open_ledger": "ledger.database",
-    "read_cohort": "cohort.reading",
-    "save_model": "storage.model",
+    "read_cohort": "data.reading",
+    "save_model": "store.model",
     "score": "scoring.score",
-    "train": "training.train",
-    "validate": "validation.external",
+    "train": "model_selection.train",
+    "validate": "model_selection.external",
 }
 
 __all__ = [

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from screening.documents.history import HistoryDocument
-from screening.documents.model import ModelDocument
-from screening.documents.validation import OperatingPointFacts
 from screening.errors import ModelError
+from screening.schemas.history import HistoryDocument
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import OperatingPointFacts
 
 # Told apart by eyes that see few colours too (Okabe and Ito 2008).
 FIRST, SECOND, MARK = "#0072B2", "#D55E00", "#444444"

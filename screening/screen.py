@@ -23,24 +23,24 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from screening.cohort.cohort import labels_of
-from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
-from screening.documents.figures import DEFAULT_RULE, Rule
-from screening.documents.history import HistoryDocument
+from screening.data.cohort import labels_of
+from screening.data.reading import read_cohort
 from screening.errors import CohortError, UsageError
+from screening.io.database import Database
+from screening.io.opening import Readable
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.page import render_model
-from screening.page.page import render_head
+from screening.model_selection.train import train
 from screening.recipes.recipe import Recipe
+from screening.report import render_model
+from screening.report.page import render_head
+from screening.schemas.figures import DEFAULT_RULE, Rule
+from screening.schemas.history import HistoryDocument
 from screening.scoring.explaining import explained_row
-from screening.sources.database import Database
-from screening.sources.opening import Readable
 from screening.spelling import did_you_mean
-from screening.storage.loading import load_model
-from screening.storage.model import Model, save_model
-from screening.training.train import train
+from screening.store.loading import load_model
+from screening.store.model import Model, save_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

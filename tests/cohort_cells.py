@@ -1,7 +1,7 @@
 """A small contract, and tables written cell by cell."""
 
-from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
+from screening.data.reading import read_cohort
 
 CONTRACT = Contract.from_dict({
     "cohort": {"id": "id"},

@@ -10,7 +10,7 @@ import typer.testing
 from typer.testing import CliRunner
 
 from screening.cli import app
-from screening.documents.schemas import ANSWERS
+from screening.schemas.schemas import ANSWERS
 
 # Made once for all tests: that takes longer than most commands.
 typer.testing._get_command = cache(typer.testing._get_command)

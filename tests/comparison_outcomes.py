@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from screening.documents.figures import Threshold
-from screening.statistics.operating_point import choose
-from screening.validation.task import Task
-from screening.validation.validation import Outcome, Validation
+from screening.metrics.operating_point import choose
+from screening.model_selection.task import Task
+from screening.model_selection.validation import Outcome, Validation
+from screening.schemas.figures import Threshold
 
 BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 

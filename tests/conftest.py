@@ -13,11 +13,11 @@ from flow_cohorts import patients, voxels, written
 from hypothesis import settings
 
 from screening import read_cohort, train
-from screening.cohort.cohort import Cohort
-from screening.documents.figures import MinSensitivity, Threshold
+from screening.data.cohort import Cohort
 from screening.ledger.database import Ledger, open_ledger
-from screening.page import render_model
-from screening.storage.model import Model, save_model
+from screening.report import render_model
+from screening.schemas.figures import MinSensitivity, Threshold
+from screening.store.model import Model, save_model
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 # A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.

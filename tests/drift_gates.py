@@ -4,10 +4,10 @@ import pandas as pd
 from flow_cohorts import patients
 
 from screening.contract.contract import Contract
-from screening.documents.model import Profile
-from screening.gates.column_profile import profile
-from screening.gates.drift import Gates
-from screening.sources.columns import Columns
+from screening.io.columns import Columns
+from screening.monitoring.column_profile import profile
+from screening.monitoring.drift import Gates
+from screening.schemas.model import Profile
 
 CONTRACT = Contract.from_dict(
     {

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.documents.run import RunDocument
-from screening.page.rules import of_run
+from screening.report.rules import of_run
+from screening.schemas.run import RunDocument
 
 Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [

@@ -9,8 +9,8 @@ from independent import duals, multi_class, one_class, remedies, two_class
 from machines_cohort import three_clouds, two_clouds
 
 from screening import build
-from screening.machines.training import Training
-from screening.remedies.over_sampling import ESmote
+from screening.estimators.remedies.over_sampling import ESmote
+from screening.estimators.training import Training
 
 C, GAMMA = 3.0, 0.4
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.documents.figures import GMean, MinSensitivity
 from screening.errors import UsageError
-from screening.statistics.operating_point import RULES, choose
-from screening.statistics.threshold_search import alike, as_new
+from screening.metrics.operating_point import RULES, choose
+from screening.metrics.threshold_search import alike, as_new
+from screening.schemas.figures import GMean, MinSensitivity
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.
 ANSWERS = {

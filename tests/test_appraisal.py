@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from screening.documents.base import Estimate
-from screening.documents.figures import MinSensitivity, Rates
-from screening.statistics.calibration import calibrate, chances, decision_curve, fit_platt
-from screening.statistics.operating_point import choose
-from screening.statistics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
-from screening.statistics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
+from screening.metrics.calibration import calibrate, chances, decision_curve, fit_platt
+from screening.metrics.operating_point import choose
+from screening.metrics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
+from screening.metrics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
+from screening.schemas.base import Estimate
+from screening.schemas.figures import MinSensitivity, Rates
 
 
 def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0):

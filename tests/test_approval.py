@@ -7,8 +7,8 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening.page import render_model
-from screening.storage.loading import load_model
+from screening.report import render_model
+from screening.store.loading import load_model
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
-from screening.documents.base import Estimate, Reason
-from screening.documents.run import RunDocument
-from screening.page import format as shown
-from screening.page import render_run
-from screening.page.rules import OLDEST_YEARS, flags_expected, of_model
-from screening.page.rules import of_run as reasons_of
+from screening.report import format as shown
+from screening.report import render_run
+from screening.report.rules import OLDEST_YEARS, flags_expected, of_model
+from screening.report.rules import of_run as reasons_of
+from screening.schemas.base import Estimate, Reason
+from screening.schemas.run import RunDocument
 
 
 def run(**changes) -> dict:

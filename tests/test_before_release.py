@@ -11,8 +11,8 @@ from flow_cohorts import patients, written
 from screening import score
 from screening.errors import ModelError
 from screening.ledger.database import SETTINGS, open_ledger
-from screening.storage.loading import load_model
-from screening.storage.serialization import canonical
+from screening.store.loading import load_model
+from screening.store.serialization import canonical
 
 
 def as_before(document: Path, number: int) -> None:

@@ -7,15 +7,15 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening import train
-from screening.documents.figures import Threshold
 from screening.errors import RecipeError, UsageError
-from screening.page import render_model
+from screening.model_selection import train as training
+from screening.model_selection.held_out import held_out_by
 from screening.recipes.loading import load_recipe
+from screening.report import render_model
+from screening.schemas.figures import Threshold
 from screening.scoring.score import score
-from screening.storage.loading import load_model
-from screening.storage.model import save_model
-from screening.training import train as training
-from screening.validation.held_out import held_out_by
+from screening.store.loading import load_model
+from screening.store.model import save_model
 
 
 @pytest.fixture(scope="module")

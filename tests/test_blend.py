@@ -12,14 +12,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from screening import build, read_cohort, train
 from screening.errors import ModelError, RecipeError
-from screening.machines.baselines import Logistic
-from screening.machines.ensembles import BlendedClassifier, Pooling
-from screening.page import render_model
+from screening.estimators.baselines import Logistic
+from screening.estimators.ensembles import BlendedClassifier, Pooling
+from screening.model_selection import held_out
 from screening.recipes.loading import read_recipe
+from screening.report import render_model
 from screening.scoring.cases import explained
-from screening.storage.loading import load_model
-from screening.storage.model import save_model, score_batch
-from screening.validation import held_out
+from screening.store.loading import load_model
+from screening.store.model import save_model, score_batch
 
 TEXT = """
 name = "ours"
@@ -109,7 +109,7 @@ def test_a_stored_blend_scores_as_before_and_is_itself(model, cohort, tmp_path):
 
 
 def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, monkeypatch):
-    from screening.validation import held_out
+    from screening.model_selection import held_out
 
     real = held_out.hold_out
 

@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from screening import load_model, read_cohort, save_model, train
-from screening.cohort.cohort import Cohort
-from screening.cohort.encoding import Encoder
-from screening.comparison.compare import comparable
+from screening.data.cohort import Cohort
+from screening.data.encoding import Encoder
 from screening.errors import ModelError, RecipeError
-from screening.machines import boosting
-from screening.machines.boosting import Boosting, HistogramBoosting, boosted_trees
+from screening.estimators import boosting
+from screening.estimators.boosting import Boosting, HistogramBoosting, boosted_trees
+from screening.model_selection.compare import comparable
 from screening.recipes.loading import load_recipe, read_recipe
 
 BLEND = """

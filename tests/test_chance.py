@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
 
-from screening.gates import tests as chance
+from screening.monitoring import tests as chance
 
 sizes = st.integers(1, 60)
 

@@ -11,10 +11,10 @@ from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents.validation import Calibration
-from screening.statistics.calibration import calibrate
-from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.storage.model import CHANCES, chances_of
+from screening.metrics.calibration import calibrate
+from screening.metrics.operating_point import FLAG_EVERYTHING
+from screening.schemas.validation import Calibration
+from screening.store.model import CHANCES, chances_of
 
 
 def calibration(seed: int) -> Calibration:

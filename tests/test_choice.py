@@ -5,9 +5,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from screening.metrics.ranking import auroc
+from screening.model_selection.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
 from screening.recipes.recipe import Criterion
-from screening.statistics.ranking import auroc
-from screening.validation.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
 
 N = 300
 FOLD = np.arange(N) % 5

@@ -14,7 +14,7 @@ from commands import commands_of, screen, typed
 
 from screening.cli import completion
 from screening.contract.contract import Contract
-from screening.storage.publishing import hold
+from screening.store.publishing import hold
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = Path(str(files("screening.sample_cohorts")))
@@ -210,7 +210,7 @@ def test_an_interrupted_training_exits_130_and_leaves_nothing(desk, tmp_path, mo
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("screening.training.train.train", interrupted)
+    monkeypatch.setattr("screening.model_selection.train.train", interrupted)
     words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
     screen(*words, "--out", tmp_path / "deep" / "m", code=130)
 
@@ -221,7 +221,7 @@ def test_a_bug_keeps_its_traceback_and_exits_1(desk, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("screening.training.train.train", broken)
+    monkeypatch.setattr("screening.model_selection.train.train", broken)
     result = screen(
         "train", desk / "past.csv", "--label", "infected", *QUICK, "--out", tmp_path / "m", code=1
     )

@@ -15,12 +15,12 @@ from flow_cohorts import patients, written
 from workers import InThisProcess, Stopped, die_once, listeners
 
 from screening import load_model, parallel, save_model, score, train
-from screening.comparison import compare as comparison
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
 from screening.kernels.kernel_cache import Distances
-from screening.network.processes import Order, Workers
+from screening.model_selection import compare as comparison
 from screening.parallel import Cluster, in_parallel
 from screening.scoring import score as scoring
+from screening.site.processes import Order, Workers
 
 NIGHT = "2026-01-31"
 

@@ -11,9 +11,9 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.cohort.reading import starter_contract
 from screening.contract.contract import Contract, Feature
 from screening.contract.keys import keys_of
+from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort.encoding import Encoder
-from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
+from screening.data.encoding import Encoder
+from screening.data.reading import read_cohort
 from screening.errors import ModelError
-from screening.sources.columns import Columns
+from screening.io.columns import Columns
 
 FEATURES = {
     "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.cohort.reading import read_cohort, starter_contract
-from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
+from screening.data.reading import read_cohort, starter_contract
+from screening.data.stream import open_cohort
 from screening.errors import CohortError
 
 N = 60

@@ -11,11 +11,11 @@ from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort.ids import id_shape, joined_shapes, other_shape
-from screening.cohort.reading import read_cohort
 from screening.contract.contract import Contract
+from screening.data.ids import id_shape, joined_shapes, other_shape
+from screening.data.reading import read_cohort
 from screening.errors import CohortError
-from screening.sources.columns import absent
+from screening.io.columns import absent
 
 
 def test_a_table_is_typed_by_its_contract(tmp_path):

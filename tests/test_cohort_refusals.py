@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
 
-from screening.cohort.reading import check_cohort, read_cohort
-from screening.cohort.stream import open_cohort
+from screening.data.reading import check_cohort, read_cohort
+from screening.data.stream import open_cohort
 from screening.errors import CohortError, UsageError
 
 CELLS = {

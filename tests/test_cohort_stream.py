@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort.cohort import joined
-from screening.cohort.reading import read_cohort
-from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
+from screening.data.cohort import joined
+from screening.data.reading import read_cohort
+from screening.data.stream import open_cohort
 from screening.errors import CohortError
 
 FEATURES = {

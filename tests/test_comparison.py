@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 from commands import screen
 
-from screening.cohort.reading import read_cohort
-from screening.comparison import compare as comparison
 from screening.contract.contract import Contract
-from screening.documents.figures import GMean
+from screening.data.reading import read_cohort
 from screening.errors import UsageError
-from screening.page.comparison import render_comparison
+from screening.model_selection import compare as comparison
+from screening.model_selection.folds import planned
+from screening.model_selection.held_out import held_out_by
+from screening.model_selection.task import ask
+from screening.model_selection.train import train
 from screening.recipes.loading import load_recipe
-from screening.training.train import train
-from screening.validation.folds import planned
-from screening.validation.held_out import held_out_by
-from screening.validation.task import ask
+from screening.report.comparison import render_comparison
+from screening.schemas.figures import GMean
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
 

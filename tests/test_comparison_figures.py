@@ -9,10 +9,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.documents.base import Estimate
-from screening.statistics.paired import recall_difference, resampled_difference
-from screening.statistics.ranks import against_control, cliques, critical_difference, friedman, holm
-from screening.validation.validation import mean_curve, measured, resampled
+from screening.metrics.paired import recall_difference, resampled_difference
+from screening.metrics.ranks import against_control, cliques, critical_difference, friedman, holm
+from screening.model_selection.validation import mean_curve, measured, resampled
+from screening.schemas.base import Estimate
 
 
 def test_figures_agree_with_scikit_learn():

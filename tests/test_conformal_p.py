@@ -11,10 +11,10 @@ from report_fixture import nosocomial_run
 from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
-from screening.documents.run import RunDocument
-from screening.page import draw_run
+from screening.metrics.p_values import group_maxima, p_values, resolution_warning
+from screening.report import draw_run
+from screening.schemas.run import RunDocument
 from screening.scoring.reference_distribution import Discoveries
-from screening.statistics.p_values import group_maxima, p_values, resolution_warning
 
 tied = st.lists(st.integers(0, 6), min_size=2, max_size=25)
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from test_ledger import FACTS, QUESTION, enter
 
-from screening.documents.history import HistoryDocument
 from screening.ledger.control import control_charts
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases
-from screening.page.history import render_history, sentences
-from screening.statistics.control import BASELINE, LEAST, TAIL, limits
+from screening.metrics.control import BASELINE, LEAST, TAIL, limits
+from screening.report.history import render_history, sentences
+from screening.schemas.history import HistoryDocument
 
 NIGHTS = 60
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from screening import Database, load_model, read_cohort, score
 from screening.cli import app
-from screening.cohort.reading import check_cohort
+from screening.data.reading import check_cohort
 from screening.errors import CohortError, UsageError
 
 pytest.importorskip("duckdb", reason="needs DuckDB")
@@ -342,7 +342,7 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
     code = (
         "import sys, resource\n"
         "from screening import Database\n"
-        "from screening.sources.database import open_database\n"
+        "from screening.io.database import open_database\n"
         "source = open_database(Database(sys.argv[1], query=sys.argv[2]))\n"
         "rows = sum(block.n_rows for block in source.files[0].blocks(None, 4096))\n"
         "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

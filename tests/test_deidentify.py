@@ -14,11 +14,11 @@ from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.deidentify import deidentified
-from screening.deidentify.k_anonymity import LEAST, WITHHELD, at_least, crowds, suppress_small
-from screening.deidentify.key import SiteKey
-from screening.documents.run import RunDocument
 from screening.errors import UsageError
+from screening.schemas.run import RunDocument
+from screening.teaching import deidentified
+from screening.teaching.k_anonymity import LEAST, WITHHELD, at_least, crowds, suppress_small
+from screening.teaching.key import SiteKey
 
 KEY = SiteKey(bytes(range(32)))
 CANARIES = ("Mustermann", "Klinikum Nord", "because Doctor Meyer", "Meyer")

@@ -5,8 +5,8 @@ import datetime
 import numpy as np
 import pytest
 
-from screening.documents.run import Delivery
-from screening.gates.delivery import Elsewhere, examine, still_there
+from screening.monitoring.delivery import Elsewhere, examine, still_there
+from screening.schemas.run import Delivery
 
 FIRST = datetime.date(2026, 1, 5)
 ROWS = (40, 41, 39, 40, 42, 38, 40, 41, 40, 39)

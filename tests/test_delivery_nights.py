@@ -8,10 +8,10 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
-from screening.documents.run import Delivery
-from screening.gates.drift import LEAST
 from screening.ledger.database import open_ledger
-from screening.storage.model import save_model
+from screening.monitoring.drift import LEAST
+from screening.schemas.run import Delivery
+from screening.store.model import save_model
 
 POOL = patients(700, seed=3)
 

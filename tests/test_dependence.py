@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, train
-from screening.cohort.dependence import CODE, dependence, signs
-from screening.cohort.reading import check_cohort, starter_contract
+from screening.data.dependence import CODE, dependence, signs
+from screening.data.reading import check_cohort, starter_contract
 from screening.errors import UsageError
-from screening.sources.opening import source_at
+from screening.io.opening import source_at
 
 PATIENTS, ROWS = 40, 5
 

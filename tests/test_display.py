@@ -9,10 +9,10 @@ from flow_cohorts import patients, written
 
 from screening import read_cohort
 from screening.contract.contract import Contract
-from screening.deidentify import deidentified
-from screening.deidentify.key import SiteKey
-from screening.documents.run import RunDocument
 from screening.errors import CohortError
+from screening.schemas.run import RunDocument
+from screening.teaching import deidentified
+from screening.teaching.key import SiteKey
 
 CONTRACT = """
 [cohort]

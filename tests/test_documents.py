@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, save_model, score
 from screening.cli import EXAMPLES, app
-from screening.comparison.compare import compare
-from screening.documents.comparison import ComparisonDocument
-from screening.documents.model import ModelDocument
-from screening.documents.run import RunDocument
-from screening.documents.schemas import ANSWERS, DOCUMENTS, schema_of
 from screening.errors import ModelError
 from screening.ledger.database import open_ledger
-from screening.storage.loading import load_model
+from screening.model_selection.compare import compare
+from screening.schemas.comparison import ComparisonDocument
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import RunDocument
+from screening.schemas.schemas import ANSWERS, DOCUMENTS, schema_of
+from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.gates.column_profile import SampledValues, profile, steps
-from screening.gates.drift import ALARMS, Gates
-from screening.gates.tests import ks, psi, total_variation
-from screening.sources.columns import Columns
+from screening.io.columns import Columns
+from screening.monitoring.column_profile import SampledValues, profile, steps
+from screening.monitoring.drift import ALARMS, Gates
+from screening.monitoring.tests import ks, psi, total_variation
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)
 

@@ -8,13 +8,13 @@ from drift_gates import CONTRACT, stored
 from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
-from screening.cohort.reading import check_cohort
-from screening.cohort.stream import open_cohort
 from screening.contract.contract import Contract
+from screening.data.reading import check_cohort
+from screening.data.stream import open_cohort
 from screening.errors import CohortError
-from screening.gates.column_profile import profile
-from screening.gates.drift import Gates
-from screening.storage.model import save_model
+from screening.monitoring.column_profile import profile
+from screening.monitoring.drift import Gates
+from screening.store.model import save_model
 
 
 def test_the_stream_stops_before_the_first_batch_and_keeps_the_faults_of_the_contract(tmp_path):

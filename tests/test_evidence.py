@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
-from screening.documents.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
-from screening.statistics.intervals import design_effect, students_share
-from screening.statistics.operating_point import choose, summary
-from screening.statistics.paired import auroc_difference, share_difference
-from screening.statistics.predictive_intervals import (
+from screening.metrics.intervals import design_effect, students_share
+from screening.metrics.operating_point import choose, summary
+from screening.metrics.paired import auroc_difference, share_difference
+from screening.metrics.predictive_intervals import (
     Evidence,
     between_folds,
     between_repeats,
     predictive,
     widening,
 )
-from screening.statistics.threshold_search import Choice
+from screening.metrics.threshold_search import Choice
+from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 
 RULES = (
     MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(),
@@ -133,7 +133,7 @@ def test_repeats_tell_the_spread_between_deals():
 
 
 def test_the_interval_of_the_area_holds_for_the_mean_of_fold_machines(cohorts, monkeypatch):
-    monkeypatch.setattr("screening.statistics.tally.DRAWS", 20)  # of average precision, not looked at here
+    monkeypatch.setattr("screening.metrics.tally.DRAWS", 20)  # of average precision, not looked at here
     found = [summary(model.scores[0], model.y) for model in cohorts]
     held = [s.auroc.low <= m.auroc <= s.auroc.high for s, m in zip(found, cohorts, strict=True)]
 

@@ -14,7 +14,7 @@ from flow_cohorts import patients, voxels, written
 
 from screening import score
 from screening.scoring import summary as night
-from screening.storage.model import save_model
+from screening.store.model import save_model
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,11 +9,11 @@ from commands import screen
 from flow_cohorts import patients, voxels, written
 
 from screening import load_model, read_cohort, train, validate
-from screening.documents.comparison import ExternalValidation
 from screening.errors import CohortError, UsageError
-from screening.statistics.calibration import calibrate, calibration_elsewhere
-from screening.statistics.intervals import wilson
-from screening.statistics.ranking import delong
+from screening.metrics.calibration import calibrate, calibration_elsewhere
+from screening.metrics.intervals import wilson
+from screening.metrics.ranking import delong
+from screening.schemas.comparison import ExternalValidation
 
 
 @pytest.fixture(scope="module")

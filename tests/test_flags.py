@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort import ids as seen_ids
+from screening.data import ids as seen_ids
 from screening.scoring import flagged as ranked
 from screening.scoring import rows as night_rows
 from screening.scoring.flagged import as_text, as_texts, flagged_rows

@@ -8,7 +8,7 @@ import pytest
 from machines_cohort import two_clouds
 
 from screening import build
-from screening.machines.ensembles import FoldEnsemble, oriented_decisions
+from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 
 METHODS = (
     "svm", "svm_weighted", "williams", "maratea", "liu_he", "wu_amari", "amari_wu", "act_input_space",

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.cohort.ids import kept_lot, keyed_lots
+from screening.data.ids import kept_lot, keyed_lots
 from screening.errors import UsageError
-from screening.validation.folds import deal, in_hash_order, keys, planned, sub_sample, units
-from screening.validation.task import Task, ask
+from screening.model_selection.folds import deal, in_hash_order, keys, planned, sub_sample, units
+from screening.model_selection.task import Task, ask
 
 
 def grouped(seed, n_groups=12, rows_each=15):

@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from screening.errors import ModelError
+from screening.estimators.forests import DEEPEST, BalancedForest, RandomForest, Trees, rounded_down
 from screening.kernels.threads import limit_threads
-from screening.machines.forests import DEEPEST, BalancedForest, RandomForest, Trees, rounded_down
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
 every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)

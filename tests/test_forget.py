@@ -19,18 +19,18 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.files import digest_of
+from screening.io.columns import Columns
 from screening.ledger import erasing as taking
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.erasing import Whom
 from screening.ledger.history import history
-from screening.page import page as pages
+from screening.report import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure
-from screening.sources.columns import Columns
-from screening.storage import finished, publishing
-from screening.storage.loading import load_model
-from screening.storage.model import save_model
-from screening.storage.serialization import read_document
+from screening.store import finished, publishing
+from screening.store.loading import load_model
+from screening.store.model import save_model
+from screening.store.serialization import read_document
 
 SECRET = "Zx9-00123"
 NOTE = "her-own-note"

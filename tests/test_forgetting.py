@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FACTS, enter, night, states
 
-from screening.cohort.ids import kept_half, keyed_lots
-from screening.documents.run import VERDICTS
+from screening.data.ids import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
 from screening.ledger.erasing import Whom, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.schemas.run import VERDICTS
 
 WHY = "asked for"
 SECRET = "Žofie-00123"

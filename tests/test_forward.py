@@ -9,7 +9,7 @@ from flow_cohorts import patients, written
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.training.train import split_by_time
+from screening.model_selection.train import split_by_time
 
 
 def cohort(tmp_path, n_rows=300, seed=0, share=0.25):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from test_ledger import FACTS, enter
 from test_series import of_ward
 
-from screening.documents.history import HistoryDocument
 from screening.ledger.history import history
 from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page.history import sentences
-from screening.statistics.intervals import ratio_interval, wilson
+from screening.metrics.intervals import ratio_interval, wilson
+from screening.report.history import sentences
+from screening.schemas.history import HistoryDocument
 
 PATIENTS, ILL, FOUND, FALSE = 60, 0.15, 0.8, 0.1
 PROMISED = {

@@ -9,7 +9,7 @@ from pyarrow import feather
 
 from screening import read_cohort
 from screening.errors import CohortError
-from screening.sources.frames import VIEWS_SINCE, source_of
+from screening.io.frames import VIEWS_SINCE, source_of
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort, train
-from screening.documents.figures import MaxFlagRate, MinSensitivity
 from screening.errors import RecipeError, UsageError
-from screening.machines.ensembles import oriented_decisions
-from screening.statistics.operating_point import choose
-from screening.statistics.p_values import p_values
-from screening.validation.judge import HeldOutScores, check_model, refuse_too_few
-from screening.validation.search import APART, CONSTANT, choose_setting
-from screening.validation.validation import Validation
+from screening.estimators.ensembles import oriented_decisions
+from screening.metrics.operating_point import choose
+from screening.metrics.p_values import p_values
+from screening.model_selection.judge import HeldOutScores, check_model, refuse_too_few
+from screening.model_selection.search import APART, CONSTANT, choose_setting
+from screening.model_selection.validation import Validation
+from screening.schemas.figures import MaxFlagRate, MinSensitivity
 
 BINARY = {
     "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
@@ -98,7 +98,7 @@ def test_two_patients_are_enough_and_that_is_said(tmp_path):
 def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tmp_path, monkeypatch):
     table = patients()
     table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
-    monkeypatch.setattr("screening.training.train.held_out_by", None)
+    monkeypatch.setattr("screening.model_selection.train.held_out_by", None)
 
     with pytest.raises(UsageError, match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75"):
         train(read(table, tmp_path, label="ill", id="patient"), beside=())

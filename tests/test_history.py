@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, night
 
-from screening.documents.history import HistoryDocument
-from screening.documents.run import ScoreCounts
 from screening.ledger.database import STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.nights import NightCases
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page.history import render_histories, render_history, sentences
-from screening.statistics.intervals import wilson
-from screening.statistics.shift import cells_of, inner_edges
+from screening.metrics.intervals import wilson
+from screening.metrics.shift import cells_of, inner_edges
+from screening.report.history import render_histories, render_history, sentences
+from screening.schemas.history import HistoryDocument
+from screening.schemas.run import ScoreCounts
 
 PATIENTS, STAY, NIGHTS = 60, 5, 30
 

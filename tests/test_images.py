@@ -13,9 +13,9 @@ from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
+from screening.io.images import open_images
+from screening.io.opening import digests
 from screening.scoring.erasing import document_without
-from screening.sources.images import open_images
-from screening.sources.opening import digests
 
 PAST, NIGHT = brains(6), brains(3, seed=1)
 

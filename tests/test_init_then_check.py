@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.cohort.reading import check_cohort, starter_contract
 from screening.contract.contract import Contract
+from screening.data.reading import check_cohort, starter_contract
 
 COUNT = 12
 ODD = st.sampled_from(

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from screening.documents.figures import MinSensitivity
-from screening.statistics.intervals import (
+from screening.metrics.intervals import (
     beta_quantile,
     design_effect,
     grouped_wilson,
@@ -18,9 +17,10 @@ from screening.statistics.intervals import (
     students_share,
     wilson,
 )
-from screening.statistics.operating_point import choose
-from screening.statistics.ranking import auroc, average_precision, delong, placements, ranking, spread
-from screening.statistics.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.metrics.operating_point import choose
+from screening.metrics.ranking import auroc, average_precision, delong, placements, ranking, spread
+from screening.metrics.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.schemas.figures import MinSensitivity
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(

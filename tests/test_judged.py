@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from test_ledger import FACTS, QUESTION, enter, states
 
-from screening.documents.history import HistoryDocument
 from screening.ledger.database import open_ledger
 from screening.ledger.erasing import Whom, erase
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases
 from screening.ledger.review_stats import tally
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page.history import sentences
-from screening.statistics.intervals import weighted_share
+from screening.metrics.intervals import weighted_share
+from screening.report.history import sentences
+from screening.schemas.history import HistoryDocument
 
 
 @pytest.fixture

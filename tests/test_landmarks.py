@@ -8,11 +8,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
 from screening.cli.options import bytes_from
 from screening.errors import RecipeError
+from screening.estimators import landmarks
+from screening.estimators.remedies import Smote, UnequalCosts
+from screening.estimators.schemes import SCHEMES
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
-from screening.machines import landmarks
-from screening.machines.schemes import SCHEMES
-from screening.remedies import Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
 
@@ -124,9 +124,9 @@ def test_a_size_is_read_with_its_unit(text, size):
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):
     from flow_cohorts import patients, written
 
-    from screening.cohort.reading import read_cohort
-    from screening.training import planning
-    from screening.training import train as training
+    from screening.data.reading import read_cohort
+    from screening.model_selection import planning
+    from screening.model_selection import train as training
 
     monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
     path = written(patients(700, share=0.2), tmp_path / "past.csv")

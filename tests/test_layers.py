@@ -10,10 +10,9 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 
 # From top to bottom, one room a layer.
 ROOMS = (
-    "__main__", "cli", "", "screen", "plots", "network", "comparison", "deidentify", "scoring",
-    "training", "ledger", "validation", "storage", "recipes", "remedies", "machines", "solvers",
-    "factors", "lesions", "parallel", "kernels", "statistics", "page", "cohort", "gates", "contract",
-    "sources", "documents", "registry", "files", "errors", "spelling",
+    "__main__", "cli", "", "screen", "plots", "site", "scoring", "model_selection", "ledger", "store",
+    "recipes", "estimators", "solvers", "factors", "imaging", "parallel", "kernels", "metrics", "report",
+    "data", "monitoring", "contract", "io", "teaching", "schemas", "registry", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -71,5 +70,5 @@ def test_a_night_does_not_load_what_looks_for_rows_of_one_patient():
         left += sorted(file for file in files - reached if file.exists())
         reached.update(files)
 
-    assert PACKAGE / "storage" / "model.py" in reached
-    assert PACKAGE / "cohort" / "dependence.py" not in reached
+    assert PACKAGE / "store" / "model.py" in reached
+    assert PACKAGE / "data" / "dependence.py" not in reached

@@ -5,7 +5,7 @@ import pytest
 from flow_cohorts import patients, written
 
 from screening import read_cohort, train
-from screening.page import render_model
+from screening.report import render_model
 
 CONTRACT = (
     'format = 1\n[cohort]\nid = "patient"\nlabel = "ill"\npositive = ["yes"]\n'

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.documents.run import VERDICTS
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.nights import NightCases, _state, audit_of, entering
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
+from screening.schemas.run import VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {

@@ -10,13 +10,13 @@ from image_folders import brains, folder_of, table_of
 from scipy.ndimage import label
 
 from screening import GMean, MinSensitivity, read_cohort, score, train, validate
-from screening.cohort.stream import whole_groups
+from screening.data.stream import whole_groups
 from screening.errors import CohortError, UsageError
-from screening.lesions.froc import Patient, chosen_by_lesions
-from screening.lesions.maps import Grid, opened, smoothed
-from screening.storage.loading import load_model
-from screening.storage.model import save_model
-from screening.training.revising import rechoose
+from screening.imaging.froc import Patient, chosen_by_lesions
+from screening.imaging.maps import Grid, opened, smoothed
+from screening.model_selection.revising import rechoose
+from screening.store.loading import load_model
+from screening.store.model import save_model
 
 TOUCHING = np.ones((3, 3, 3))
 PAST, NIGHT = brains(10, shape=(14, 13, 12), n_lesions=3), brains(3, seed=1, shape=(14, 13, 12))

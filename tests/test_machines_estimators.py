@@ -7,6 +7,10 @@ from sklearn.base import clone
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.errors import ModelError
+from screening.estimators.baselines import Logistic
+from screening.estimators.forests import BalancedForest, RandomForest
+from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
+from screening.estimators.remedies.threshold_moving import best_g_mean
 from screening.factors import (
     AdaptiveBumps,
     Bumps,
@@ -18,10 +22,6 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import Gaussian, Laplacian
-from screening.machines.baselines import Logistic
-from screening.machines.forests import BalancedForest, RandomForest
-from screening.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
-from screening.remedies.threshold_moving import best_g_mean
 
 MACHINES = [
     OneClassSVM(nu=0.3), OneClassSVM(nu=0.3, factor=MarginDensity(), passes=2),

@@ -8,10 +8,10 @@ from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as ScikitOneClass
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening.estimators.remedies import UnequalCosts
+from screening.estimators.schemes import OneVsOne
 from screening.factors import AdaptiveBumps, ClassDecay, MarginDensity
 from screening.kernels import Gaussian
-from screening.machines.schemes import OneVsOne
-from screening.remedies import UnequalCosts
 from screening.solvers import Problem, solve
 from screening.solvers.coupled import (
     CoupledProblem,

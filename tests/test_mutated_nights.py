@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, train
 from screening.cli import app
-from screening.cohort.reading import starter_contract
-from screening.storage.model import save_model
+from screening.data.reading import starter_contract
+from screening.store.model import save_model
 
 Mutation = Callable[[pd.DataFrame, str, np.random.Generator], pd.DataFrame]
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from image_folders import brains, folder_of, table_of
 
 from screening import read_cohort, score, train
-from screening.cohort.neighbourhood import around, cells_of
-from screening.cohort.normalising import Medians
 from screening.contract.contract import Contract
+from screening.data.neighbourhood import around, cells_of
+from screening.data.normalising import Medians
 from screening.errors import CohortError, UsageError
-from screening.sources.columns import Columns
+from screening.io.columns import Columns
 
 PAST, NIGHT = brains(6), brains(2, seed=1)
 ROLES = {"label": "lesion", "group": "patient_id"}

@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.cli.logs import KEYS
-from screening.documents.base import Reason
-from screening.documents.history import WORST_FIRST, OverviewDocument, SeriesNight, worst
 from screening.errors import UsageError
-from screening.network.processes import PRELOADED, Budget, Order, Processes, tell_hooks
-from screening.network.site import read_network
-from screening.page.page import render_overview
-from screening.storage.publishing import hold
+from screening.report.page import render_overview
+from screening.schemas.base import Reason
+from screening.schemas.history import WORST_FIRST, OverviewDocument, SeriesNight, worst
+from screening.site.processes import PRELOADED, Budget, Order, Processes, tell_hooks
+from screening.site.site import read_network
+from screening.store.publishing import hold
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 NIGHT = "2026-03-03"
@@ -385,7 +385,7 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
 def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
-    asked = "import screening.network.night_server, threading; print(threading.active_count())"
+    asked = "import screening.site.night_server, threading; print(threading.active_count())"
 
     ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
 
@@ -424,7 +424,7 @@ def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
 
 PARENT = """
 import multiprocessing, sys, threading, time
-from screening.network.processes import Order, Processes
+from screening.site.processes import Order, Processes
 order = Order(["demo", "--out", sys.argv[1]], {}, 1, 60)
 threading.Thread(target=Processes().run, args=(order,), daemon=True).start()
 while not multiprocessing.active_children():

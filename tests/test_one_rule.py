@@ -9,13 +9,13 @@ import pytest
 
 from screening import read_cohort, train
 from screening.contract.contract import Contract
-from screening.documents.base import Reason
-from screening.documents.figures import MaxFlagRate, MinSensitivity, Rule
-from screening.documents.model import ModelDocument
 from screening.errors import UsageError
-from screening.storage.loading import load_model
-from screening.storage.model import Model, save_model
-from screening.training.revising import approve, rechoose
+from screening.model_selection.revising import approve, rechoose
+from screening.schemas.base import Reason
+from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
+from screening.schemas.model import ModelDocument
+from screening.store.loading import load_model
+from screening.store.model import Model, save_model
 
 FIRST = MinSensitivity(0.8)
 OTHER = MaxFlagRate(0.25)

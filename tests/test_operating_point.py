@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_scores import labelled
 
-from screening.documents.figures import (
+from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall
+from screening.metrics.threshold_search import Choice, pick
+from screening.schemas.figures import (
     GMean,
     MaxFlagRate,
     MinSensitivity,
@@ -16,8 +18,6 @@ from screening.documents.figures import (
     Threshold,
     rule_named,
 )
-from screening.statistics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall
-from screening.statistics.threshold_search import Choice, pick
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(

@@ -7,11 +7,11 @@ import pytest
 from labelled_scores import grouped, labelled
 from sklearn.metrics import accuracy_score, f1_score
 
-from screening.documents.figures import GMean, MinSensitivity, Observed, OperatingPoint, Threshold
 from screening.errors import UsageError
-from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import choose, curve, performance, points, summary
-from screening.statistics.performance import rates
+from screening.metrics.intervals import wilson
+from screening.metrics.operating_point import choose, curve, performance, points, summary
+from screening.metrics.performance import rates
+from screening.schemas.figures import GMean, MinSensitivity, Observed, OperatingPoint, Threshold
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():

@@ -9,10 +9,10 @@ import pytest
 from report_fixture import judged, nosocomial_model, nosocomial_run
 from test_report_blocks import appraised, appraised_run
 
-from screening.documents.history import NightRun
-from screening.documents.run import Counts, State
 from screening.ledger.database import STATES
-from screening.page import render_model, render_run
+from screening.report import render_model, render_run
+from screening.schemas.history import NightRun
+from screening.schemas.run import Counts, State
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -117,7 +117,7 @@ GONE = (
 )  # fmt: skip
 SHOWN = [
     *(ROOT / "templates").glob("*.j2"), *(ROOT / "templates").glob("*.js"), *(ROOT / "docs").glob("*.md"),
-    *(ROOT / "screening" / "page").glob("*.py"), *(ROOT / "screening" / "cli").glob("*.py"),
+    *(ROOT / "screening" / "report").glob("*.py"), *(ROOT / "screening" / "cli").glob("*.py"),
     ROOT / "README.md",
 ]  # fmt: skip
 

@@ -7,13 +7,13 @@ import pytest
 from flow_cohorts import patients
 
 from screening import read_cohort
+from screening.metrics.predictive_intervals import widening
+from screening.metrics.ranking import delong
+from screening.model_selection.folds import planned
+from screening.model_selection.held_out import Resources, held_out_by
+from screening.model_selection.task import ask
+from screening.model_selection.validation import Validation
 from screening.recipes.loading import load_recipe
-from screening.statistics.predictive_intervals import widening
-from screening.statistics.ranking import delong
-from screening.validation.folds import planned
-from screening.validation.held_out import Resources, held_out_by
-from screening.validation.task import ask
-from screening.validation.validation import Validation
 
 PERMUTATIONS = 8
 

@@ -9,8 +9,8 @@ from faults.amounts import LONG
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, OneClassSVM
 
-from screening.documents.figures import MinSensitivity
-from screening.statistics.operating_point import choose
+from screening.metrics.operating_point import choose
+from screening.schemas.figures import MinSensitivity
 
 # Half of them in the quick suite; all with `make faults`.
 COHORTS = 200 if LONG else 100

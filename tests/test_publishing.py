@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.storage.publishing import hold, publish, write_whole
-from screening.storage.showing import LATEST, PageFolder, Readers, readers
+from screening.store.publishing import hold, publish, write_whole
+from screening.store.showing import LATEST, PageFolder, Readers, readers
 
 
 def names(folder: Path) -> set[str]:
@@ -74,7 +74,7 @@ def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path,
 
 def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
     code = (
-        "import sys; from screening.storage.publishing import hold; from screening.errors import Locked\n"
+        "import sys; from screening.store.publishing import hold; from screening.errors import Locked\n"
         "try:\n    hold(sys.argv[1]).__enter__()\nexcept Locked:\n    sys.exit(75)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "run")]
@@ -89,7 +89,7 @@ def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
 
 def test_a_killed_writer_leaves_no_lock_and_the_next_one_clears_up(tmp_path):
     code = (
-        "import sys, time; from screening.storage.publishing import publish\n"
+        "import sys, time; from screening.store.publishing import publish\n"
         "with publish(sys.argv[1], 'run') as folder:\n"
         "    (folder / 'run.json').touch(); print('there', flush=True); time.sleep(60)"
     )

@@ -9,10 +9,10 @@ from machines_cohort import two_clouds
 from sklearn.base import clone
 
 from screening import MultiClassSVM, TwoClassSVM, build
+from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
+from screening.estimators.training import n_passes_by_cv
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
-from screening.machines.training import n_passes_by_cv
-from screening.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 
 KERNEL = Gaussian(0.3)
 

@@ -13,7 +13,7 @@ from report_fixture import hostile, nosocomial_model, nosocomial_run, observed
 from report_voxel_fixture import voxel_model, voxel_run
 
 from screening.errors import ModelError
-from screening.page import drawing, render_model, render_run
+from screening.report import drawing, render_model, render_run
 
 VOID = {"meta", "input", "path", "circle", "br", "img"}
 # Elements whose end HTML lets one leave out, and what ends them.

@@ -10,13 +10,13 @@ from report_voxel_fixture import voxel_model, voxel_run
 from test_comparison import QUICK, cohort, table
 from test_history import simulate
 
-from screening.comparison import compare as comparison
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.page import render_model, render_run
-from screening.page.comparison import render_comparison
-from screening.page.history import render_history
-from screening.page.page import render_case
+from screening.model_selection import compare as comparison
+from screening.report import render_model, render_run
+from screening.report.comparison import render_comparison
+from screening.report.history import render_history
+from screening.report.page import render_case
 
 SMALL = 60
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {

@@ -8,7 +8,7 @@ import pytest
 from report_fixture import hostile, nosocomial_run, with_lines
 from report_voxel_fixture import voxel_run
 
-from screening.page import render_run
+from screening.report import render_run
 
 MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::after').content"
 

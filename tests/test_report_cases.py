@@ -10,11 +10,11 @@ from report_voxel_fixture import voxel_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
-from screening.documents.base import Estimate
-from screening.documents.model import Declared
-from screening.page import format as shown
-from screening.page import render_run
-from screening.page.worklist import value_text
+from screening.report import format as shown
+from screening.report import render_run
+from screening.report.worklist import value_text
+from screening.schemas.base import Estimate
+from screening.schemas.model import Declared
 
 
 def inlined(page: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.documents.figures import Rule, rule_named
-from screening.page import format as shown
-from screening.page.charts import Axes
+from screening.report import format as shown
+from screening.report.charts import Axes
+from screening.schemas.figures import Rule, rule_named
 
 
 @given(st.floats(1e-6, 1.0))

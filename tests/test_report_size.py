@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from screening import read_cohort, score, train
-from screening.documents.figures import MaxFlagRate
-from screening.page import render_run
+from screening.report import render_run
+from screening.schemas.figures import MaxFlagRate
 from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
 
 COHORTS = Path(str(files("screening.sample_cohorts")))

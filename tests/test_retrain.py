@@ -16,15 +16,13 @@ from test_series import of_ward
 
 from screening import read_cohort, train
 from screening.errors import UsageError
+from screening.io.opening import digests
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.page import render_model
-from screening.sources.opening import digests
-from screening.storage.loading import load_model
-from screening.training.retraining import (
+from screening.model_selection.retraining import (
     KNOWN,
     NO_DIGEST,
     NO_ROW,
@@ -35,6 +33,8 @@ from screening.training.retraining import (
     judged_cohort,
     retrained,
 )
+from screening.report import render_model
+from screening.store.loading import load_model
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
 WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]

@@ -13,12 +13,12 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
-from screening.documents.figures import GMean, MaxFlagRate
 from screening.ledger.database import STATES, open_ledger
-from screening.page import render_run
-from screening.storage.loading import load_model
-from screening.storage.serialization import read_document
-from screening.training.revising import rechoose
+from screening.model_selection.revising import rechoose
+from screening.report import render_run
+from screening.schemas.figures import GMean, MaxFlagRate
+from screening.store.loading import load_model
+from screening.store.serialization import read_document
 
 QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
 

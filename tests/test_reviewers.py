@@ -13,7 +13,7 @@ from flow_cohorts import patients, written
 from screening.ledger.database import REVIEWS, open_ledger
 from screening.ledger.erasing import Whom, erase
 from screening.ledger.history import history
-from screening.storage.serialization import read_document
+from screening.store.serialization import read_document
 
 QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
 CONTRACT = """

@@ -12,7 +12,7 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening.storage.loading import load_model
+from screening.store.loading import load_model
 
 RUNBOOK = Path(__file__).parents[1] / "docs" / "runbook.md"
 BLOCKS = re.findall(r"```sh\n(.*?)```", RUNBOOK.read_text(encoding="utf-8"), re.DOTALL)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from screening.cohort.reading import check_cohort
 from screening.contract.contract import Contract
+from screening.data.reading import check_cohort
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_cohorts"
 NOSOCOMIAL = ["nosocomial_past.csv", "nosocomial_night.csv", "nosocomial_night_labelled.csv"]

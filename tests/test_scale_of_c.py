@@ -5,9 +5,9 @@ import pytest
 from independent.optimality import certificate
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening.estimators.remedies import UnequalCosts
 from screening.factors import FACTORS
 from screening.kernels import FLOOR, Gaussian
-from screening.remedies import UnequalCosts
 from screening.solvers import Problem, smo
 
 N_FEATURES = (2, 50)

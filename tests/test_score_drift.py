@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
-from screening.documents.base import Reason
-from screening.documents.run import ScoreCounts
 from screening.ledger.control import drift_over
-from screening.page.rules import drift_alarms, drift_reason, drift_words
+from screening.metrics.shift import cells_of, inner_edges, shift
+from screening.report.rules import drift_alarms, drift_reason, drift_words
+from screening.schemas.base import Reason
+from screening.schemas.run import ScoreCounts
 from screening.scoring.drift import reference
-from screening.statistics.shift import cells_of, inner_edges, shift
 
 counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 

@@ -8,10 +8,10 @@ import pytest
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, score, train
-from screening.documents.figures import Threshold
 from screening.errors import CohortError, UsageError
+from screening.schemas.figures import Threshold
 from screening.scoring.cases import changes
-from screening.storage.model import CHANCES
+from screening.store.model import CHANCES
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from sklearn.metrics import accuracy_score
 from screening import read_cohort, train
 from screening.contract.contract import Contract
 from screening.errors import UsageError
-from screening.machines.base import class_log_odds
-from screening.machines.forests import RandomForest
+from screening.estimators.base import class_log_odds
+from screening.estimators.forests import RandomForest
 from screening.scoring.score import score
-from screening.storage.loading import load_model
-from screening.storage.model import save_model
+from screening.store.loading import load_model
+from screening.store.model import save_model
 
 QUICK = {"search": 1, "repeats": 1, "folds": 3, "beside": ()}
 

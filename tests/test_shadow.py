@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from test_ledger import enter, states
 from test_series import of_ward
 
-from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.schemas.history import HistoryDocument
 
 HERE, SHADOW = "m" * 64, "n" * 64
 

@@ -10,8 +10,8 @@ from machines_cohort import three_clouds, two_clouds
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.kernels import Gaussian
 from screening.kernels.kernel_cache import Distances, KernelCache
+from screening.model_selection.fold_fits import EncodedRows
 from screening.solvers import KernelRows, Problem
-from screening.validation.fold_fits import EncodedRows
 
 COSTS = [{"C": cost, "gamma": gamma} for gamma in (0.3, 2.0) for cost in (0.1, 1.0, 300.0)]
 SEARCHED = {

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from screening.errors import ModelError
-from screening.storage.loading import load_model
-from screening.storage.signing import SIGNATURE, private_key, public_key
+from screening.store.loading import load_model
+from screening.store.signing import SIGNATURE, private_key, public_key
 
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 

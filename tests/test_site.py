@@ -12,8 +12,8 @@ from commands import commands_of, typed
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
-from screening.documents.schemas import DOCUMENTS
 from screening.recipes.loading import list_recipes
+from screening.schemas.schemas import DOCUMENTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -7,8 +7,8 @@ from flow_cohorts import patients, voxels, written
 from screening import score
 from screening.ledger.database import open_ledger
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.storage.loading import load_model
-from screening.storage.model import CHANCES
+from screening.store.loading import load_model
+from screening.store.model import CHANCES
 
 COLUMNS = ["rank", "id", "group", "class", "score", "p_value", *CHANCES]
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.documents.figures import MinSensitivity, Threshold
-from screening.documents.model import TaskFacts
-from screening.gates.column_profile import profile
+from screening.io.columns import Columns
+from screening.metrics.operating_point import choose
+from screening.metrics.p_values import p_values
+from screening.monitoring.column_profile import profile
+from screening.schemas.figures import MinSensitivity, Threshold
+from screening.schemas.model import TaskFacts
 from screening.scoring.reference_distribution import BINS, Standing, among_past, rarity_range
-from screening.sources.columns import Columns
-from screening.statistics.operating_point import choose
-from screening.statistics.p_values import p_values
 
 TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 SCORES = st.lists(st.floats(-5, 5), min_size=2, max_size=60)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from test_ledger import enter, night
 from test_series import of_ward
 
-from screening.documents.base import Reason
-from screening.documents.history import HistoryDocument
 from screening.errors import UsageError
 from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import promote, retire
 from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
-from screening.page.history import render_history
+from screening.report.history import render_history
+from screening.schemas.base import Reason
+from screening.schemas.history import HistoryDocument
 
 UTC = datetime.UTC
 

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.cohort.encoding import Encoder
+from screening.data.encoding import Encoder
 from screening.errors import ModelError
-from screening.machines.ensembles import FoldEnsemble
+from screening.estimators.ensembles import FoldEnsemble
+from screening.io.columns import Columns
 from screening.recipes.building import build
 from screening.recipes.loading import list_recipes, load_recipe
-from screening.sources.columns import Columns
-from screening.storage.loading import load_model
-from screening.storage.model import Model, save_model
-from screening.storage.serialization import canonical, pack, unpack
+from screening.store.loading import load_model
+from screening.store.model import Model, save_model
+from screening.store.serialization import canonical, pack, unpack
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.
 RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]

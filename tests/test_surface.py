@@ -18,7 +18,7 @@ from numpydoc.validate import validate
 import screening
 from screening import MinSensitivity, compare, read_cohort, save_model, score, train
 from screening.errors import ModelError, UsageError
-from screening.storage.loading import load_model
+from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,8 +6,8 @@ from flow_cohorts import patients, written
 
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
-from screening.documents.figures import MaxFlagRate
 from screening.errors import CohortError, UsageError
+from screening.schemas.figures import MaxFlagRate
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from report_fixture import nosocomial_model
 from test_report import Outline
 from test_report_blocks import appraised
 
-from screening.documents.figures import MinSensitivity
-from screening.documents.model import ModelDocument
-from screening.documents.validation import Beside, BesideFacts
-from screening.page import render_model
-from screening.page.rules import AHEAD, beaten, of_model, usefulness_of
-from screening.statistics.calibration import chances
-from screening.validation.validation import differences
+from screening.metrics.calibration import chances
+from screening.model_selection.validation import differences
+from screening.report import render_model
+from screening.report.rules import AHEAD, beaten, of_model, usefulness_of
+from screening.schemas.figures import MinSensitivity
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import Beside, BesideFacts
 
 
 def gap(difference: float, half: float) -> dict[str, float]:

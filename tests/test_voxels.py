@@ -16,11 +16,11 @@ from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, 
 from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
-from screening.cohort.neighbourhood import on_grid, steps
-from screening.documents.run import RunDocument, Slice, Volume, Voxels
-from screening.page import draw_run
-from screening.page.night import has_pictures
-from screening.page.worklist import worklist
+from screening.data.neighbourhood import on_grid, steps
+from screening.report import draw_run
+from screening.report.night import has_pictures
+from screening.report.worklist import worklist
+from screening.schemas.run import RunDocument, Slice, Volume, Voxels
 from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
 ONES = np.ones(3)

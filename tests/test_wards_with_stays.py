@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from screening.statistics.intervals import level_of_every_look, wilson
+from screening.metrics.intervals import level_of_every_look, wilson
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

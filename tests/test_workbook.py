@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from screening.cohort.reading import read_cohort
+from screening.data.reading import read_cohort
 from screening.errors import CohortError, UsageError
 
 openpyxl = pytest.importorskip("openpyxl")

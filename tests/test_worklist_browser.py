@@ -8,7 +8,7 @@ import pytest
 from report_fixture import nosocomial_run, with_lines
 from report_voxel_fixture import voxel_run
 
-from screening.page import render_run
+from screening.report import render_run
 
 WARDS = ("icu", "surgery", "medicine")
 AT_FIRST = "document.activeElement.closest('.t') === document.querySelector('.list .c .t')"

@@ -70,7 +70,7 @@ def best(recipe: str, grid: list[dict], x: np.ndarray, y: np.ndarray, seed: int)
 
 
 def fold(train: np.ndarray, test: np.ndarray, fast: bool, seed: int) -> dict:
-    from screening.cohort.encoding import Encoder
+    from screening.data.encoding import Encoder
 
     cohort, y = read()
     encoder = Encoder(cohort.contract).fit(cohort.take(train))

@@ -14,7 +14,7 @@ from joblib import Parallel, delayed
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from screening import build
-from screening.validation.search import criterion
+from screening.model_selection.search import criterion
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

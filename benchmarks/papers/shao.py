@@ -173,7 +173,7 @@ def simulation(given: argparse.Namespace) -> None:
 def voxel_fold(label: str, train: np.ndarray, test: np.ndarray, max_rows: int, seed: int) -> tuple:
     """Predicted classes of the test voxels, share of support vectors."""
     from screening import read_cohort
-    from screening.cohort.encoding import Encoder
+    from screening.data.encoding import Encoder
 
     cohort = read_cohort(str(SAMPLES / "prostate_past.parquet"), SAMPLES / "prostate.toml")
     rows = np.sort(np.random.default_rng(seed).permutation(train)[:max_rows])

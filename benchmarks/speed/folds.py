@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from screening import MaxFlagRate, build, load_recipe, read_cohort, train
-from screening.machines.ensembles import FoldEnsemble
-from screening.storage.model import Model, save_model
+from screening.estimators.ensembles import FoldEnsemble
+from screening.store.model import Model, save_model
 
 FEATURES, TRAINED, BLOCK = 6, 1000, 500_000
 CONTRACT = """format = 1

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from timing import HEADER, Comparison, compare
 
+from screening.estimators.forests import Trees
 from screening.kernels.threads import available_cores
-from screening.machines.forests import Trees
 
 FEATURES = 30
 

@@ -20,7 +20,7 @@ from timing import HEADER, Comparison
 
 from screening import load_recipe
 from screening.kernels import kernel_cache
-from screening.validation.fold_fits import EncodedRows
+from screening.model_selection.fold_fits import EncodedRows
 
 
 def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:

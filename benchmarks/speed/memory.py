@@ -17,7 +17,7 @@ import pandas as pd
 from folds import CONTRACT, TRAINED, night, table_of, written
 
 from screening import MaxFlagRate, load_recipe, read_cohort, train
-from screening.storage.model import save_model
+from screening.store.model import save_model
 
 
 def model(folder: Path, share: float) -> Path:

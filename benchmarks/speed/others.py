@@ -34,9 +34,9 @@ from training import TOL, apart, made_rows
 from screening import OneClassSVM, build, load_recipe, read_cohort
 from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, with_share_of_cores
-from screening.validation.fold_fits import EncodedRows
-from screening.validation.search import criterion
-from screening.validation.task import ask
+from screening.model_selection.fold_fits import EncodedRows
+from screening.model_selection.search import criterion
+from screening.model_selection.task import ask
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2

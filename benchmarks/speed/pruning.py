@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.svm import SVC
 from timing import HEADER, Comparison, compare
 
+from screening.estimators.remedies import Pruning
+from screening.estimators.training import Training, solve_two_class
 from screening.kernels import Gaussian
-from screening.machines.training import Training, solve_two_class
-from screening.remedies import Pruning
 
 COST, GAMMA, TOL = 1.0, 0.5, 1e-4
 

@@ -24,9 +24,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from screening import TwoClassSVM
+from screening.estimators.landmarks import RARE_SHARE
 from screening.kernels import Gaussian
-from screening.machines.landmarks import RARE_SHARE
-from screening.validation.folds import sub_sample
+from screening.model_selection.folds import sub_sample
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "papers"))
 from sets import UCI, skip_unless_there

@@ -21,7 +21,7 @@ from screening.cli import logs
 from screening.cli.console import printable
 from screening.errors import CohortError, Locked, ModelError, ScreenError, UsageError, of_system
 from screening.spelling import did_you_mean
-from screening.storage.publishing import let_go
+from screening.store.publishing import let_go
 
 _json_asked: ContextVar[bool] = ContextVar("json_asked", default=False)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from screening.documents.base import Reason
-    from screening.documents.history import NightsBeside
-    from screening.storage.model import Model
+    from screening.schemas.base import Reason
+    from screening.schemas.history import NightsBeside
+    from screening.store.model import Model
 
 
 # C0 and C1 controls, marks of direction and of nothing, line and paragraph separators, tags, lone surrogates.
@@ -109,8 +109,8 @@ def points_of(model: Model) -> dict[str, object]:
 
 def performance_of(model: Model) -> dict[str, object]:
     """What a model promises, in the words of its page: each figure with its interval, a line a class."""
-    from screening.page.format import area_ci, ci, percent
-    from screening.page.rules import usefulness_of
+    from screening.report.format import area_ci, ci, percent
+    from screening.report.rules import usefulness_of
 
     facts = model.facts
     lines: dict[str, list[str]] = {

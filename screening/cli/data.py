@@ -68,8 +68,8 @@ def init(
     role that no option gives, with its guess as the default; what was guessed and dropped is said. The table
     is read with the contract before that is written.
     """
-    from screening.cohort.reading import starter_contract
-    from screening.storage.publishing import write_whole
+    from screening.data.reading import starter_contract
+    from screening.store.publishing import write_whole
 
     if out.exists():
         raise UsageError(f"{out} exists already, and may have been edited; give another --out")
@@ -116,11 +116,11 @@ def check(
     With --model also compare its values with those the model was trained on: other units are a violation,
     other distributions a note.
     """
-    from screening.cohort.reading import check_cohort
     from screening.contract.contract import Contract
-    from screening.documents.model import ModelDocument
-    from screening.gates.drift import Gates
-    from screening.storage.serialization import read_document
+    from screening.data.reading import check_cohort
+    from screening.monitoring.drift import Gates
+    from screening.schemas.model import ModelDocument
+    from screening.store.serialization import read_document
 
     gates = None
     if model is not None and contract is None:
@@ -155,7 +155,7 @@ def schema(
     ] = False,
 ) -> None:
     """Print the JSON Schema of a document, or of an answer."""
-    from screening.documents.schemas import schema_of
+    from screening.schemas.schemas import schema_of
 
     typer.echo(json.dumps(schema_of(name, printed), indent=1, sort_keys=True))
 
@@ -187,7 +187,7 @@ def demo(
     """Train and score the sample cohorts; say where the reports are."""
     from importlib.resources import as_file, files
 
-    from screening.storage.publishing import check_place
+    from screening.store.publishing import check_place
 
     with as_file(files("screening.sample_cohorts")) as cohorts:
         places = {job: (out / f"{job.name}_model", out / f"{job.name}_run") for job in JOBS}
@@ -201,12 +201,12 @@ def demo(
 
 
 def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:
-    from screening.cohort.reading import read_cohort
-    from screening.page import render_model
+    from screening.data.reading import read_cohort
+    from screening.model_selection import train as training
+    from screening.report import render_model
     from screening.scoring import score as scoring
-    from screening.storage.loading import load_model
-    from screening.storage.model import save_model
-    from screening.training import train as training
+    from screening.store.loading import load_model
+    from screening.store.model import save_model
 
     past = read_cohort(str(cohorts / job.past), cohorts / f"{job.cohort}.toml", need_label=True)
     command = f"screen train {job.past} --contract {job.cohort}.toml --recipe {job.recipe}"

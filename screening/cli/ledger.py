@@ -48,14 +48,14 @@ def history(
     from screening.ledger import history as nights
     from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
-    from screening.storage.publishing import write_whole
+    from screening.store.publishing import write_whole
 
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
     with open_ledger(ledger, read_only=True) as book:
         told = nights.history(book, series, verify=verify or head is not None, printed=head)
         if out is not None:
-            from screening.page.history import render_histories, render_history
+            from screening.report.history import render_histories, render_history
 
             if len(cast(list[object], told["series"])) > 1:
                 overview, pages = render_histories(told, out.stem)
@@ -72,8 +72,8 @@ def history(
 
 
 def _lines(told: dict[str, object]) -> dict[str, object]:
-    from screening.documents.history import HistoryDocument
-    from screening.page.history import sentences
+    from screening.report.history import sentences
+    from screening.schemas.history import HistoryDocument
 
     found = HistoryDocument.from_dict(told)
     runs = [
@@ -153,8 +153,8 @@ def status(
     from screening.ledger.database import open_ledger
     from screening.ledger.status import Due, Pulse
     from screening.ledger.verifying import refuse_older
-    from screening.network.site import read_network
-    from screening.storage.publishing import write_whole
+    from screening.site.site import read_network
+    from screening.store.publishing import write_whole
 
     now = datetime.datetime.now().astimezone()
     due = Due(now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace))
@@ -258,9 +258,9 @@ def promote(
     from screening.ledger import model_registry
     from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
+    from screening.model_selection.revising import refuse_draft
     from screening.scoring.case_history import series_of
-    from screening.storage.loading import load_model
-    from screening.training.revising import refuse_draft
+    from screening.store.loading import load_model
 
     loaded = load_model(model)
     refuse_draft(loaded, model)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli import completion, logs
-from screening.documents.figures import RULE_TYPES, Rule, rule_named
 from screening.errors import UsageError
+from screening.schemas.figures import RULE_TYPES, Rule, rule_named
 from screening.spelling import did_you_mean, series_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from screening.sources.database import Database
+    from screening.io.database import Database
 
 # The groups of a command's help on a terminal.
 in_data = partial(typer.Option, rich_help_panel="Data")
@@ -237,7 +237,7 @@ def source_of(cohort: str, table: str | None, query: Path | None) -> str | Datab
     """What COHORT means: a place of files, or a database with --table or --query."""
     if table is None and query is None:
         return cohort
-    from screening.sources.database import Database
+    from screening.io.database import Database
 
     if "://" not in cohort:
         raise UsageError("--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE")
@@ -280,14 +280,14 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
 
 def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
     """The key to sign with, where one was given."""
-    from screening.storage.signing import private_key
+    from screening.store.signing import private_key
 
     return None if key is None else private_key(key)
 
 
 def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     """Say that the model to be replaced was signed, and its successor will not be."""
-    from screening.storage.signing import is_signed
+    from screening.store.signing import is_signed
 
     if signer is None and is_signed(model):
         words = "the model was signed; what replaces it is not: give --sign to sign it again"
@@ -298,7 +298,7 @@ def _name_of(place: str) -> str:
     """A file's name; a URL without what may be secret in it."""
     if "://" not in place:
         return Path(place).name
-    from screening.sources.database import shown
+    from screening.io.database import shown
 
     return shown(place)
 

@@ -46,7 +46,7 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.scoring.score import Run
-    from screening.storage.showing import PageFolder
+    from screening.store.showing import PageFolder
 
 
 def score(
@@ -92,8 +92,8 @@ def score(
     from contextlib import nullcontext
 
     from screening.scoring import score as scoring
-    from screening.storage.loading import load_model
-    from screening.storage.signing import public_key
+    from screening.store.loading import load_model
+    from screening.store.signing import public_key
 
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
@@ -139,7 +139,7 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
         return None
     if shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    from screening.storage.showing import PageFolder, readers
+    from screening.store.showing import PageFolder, readers
 
     pages = PageFolder(publish, readers(mode, group))
     pages.prepare()
@@ -216,10 +216,10 @@ def run(
 
     Missed nights are scored too. The exit code is the worst of the series: 1, 4, 3, 2, 75, 5, 0.
     """
-    from screening.network.night import run_night
-    from screening.network.processes import tell_hooks
-    from screening.network.site import read_network
     from screening.scoring.score import night_of_date
+    from screening.site.night import run_night
+    from screening.site.processes import tell_hooks
+    from screening.site.site import read_network
 
     network = read_network(site, ledger)
     for name in only or ():
@@ -282,10 +282,10 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why one case of RUN was flagged."""
-    from screening.page.page import render_case
+    from screening.report.page import render_case
     from screening.scoring import explaining
-    from screening.storage.loading import load_model
-    from screening.storage.publishing import write_whole
+    from screening.store.loading import load_model
+    from screening.store.publishing import write_whole
 
     loaded = load_model(model) if model else None
     found = explaining.explain(
@@ -302,8 +302,8 @@ def explain(
 
 
 def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
-    from screening.documents.run import ExplainedCase, RunDocument
-    from screening.page.page import told
+    from screening.report.page import told
+    from screening.schemas.run import ExplainedCase, RunDocument
 
     case = told(RunDocument.from_dict(found["run"]), ExplainedCase.from_dict(found["case"]))
     why = [
@@ -353,8 +353,8 @@ def export(
 
     Of images, flags and scores are written as volumes.
     """
+    from screening.io.database import described, read_url
     from screening.scoring.flagged import prepared
-    from screening.sources.database import described, read_url
 
     options = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
@@ -405,11 +405,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the report of a model, run or other directory again."""
-    from screening.page import render_model, render_run
-    from screening.page.comparison import render_comparison
-    from screening.page.page import render_validation
-    from screening.storage.publishing import write_whole
-    from screening.storage.serialization import read_document
+    from screening.report import render_model, render_run
+    from screening.report.comparison import render_comparison
+    from screening.report.page import render_validation
+    from screening.store.publishing import write_whole
+    from screening.store.serialization import read_document
 
     draws = {
         "run": render_run, "comparison": render_comparison, "validation": render_validation,
@@ -448,8 +448,8 @@ def _copy(
     directory: Path, document: Mapping[str, object], keyfile: Path
 ) -> tuple[dict[str, object], dict[str, object], str]:
     """The document of a copy, what is told of how well it hides, and the fingerprint of its key."""
-    from screening.deidentify import deidentified, site_key
-    from screening.documents.run import RunDocument
+    from screening.schemas.run import RunDocument
+    from screening.teaching import deidentified, site_key
 
     key = site_key(keyfile)
     copy = deidentified(RunDocument.from_dict(document), key)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.recipes.recipe import Recipe
-    from screening.storage.model import Model
+    from screening.store.model import Model
 
 
 # What has no bearing on the model; leaving it out keeps the same training the same bytes.
@@ -100,16 +100,16 @@ def train(
     from contextlib import nullcontext
     from functools import partial
 
-    from screening.cohort.reading import read_cohort
-    from screening.page import render_model
-    from screening.page.site_templates import check_templates
+    from screening.data.reading import read_cohort
+    from screening.model_selection import train as training
+    from screening.model_selection.planning import refuse_other_model
     from screening.parallel import opened
     from screening.recipes.loading import load_recipe
-    from screening.storage.finished import waiting_beside
-    from screening.storage.model import write_model
-    from screening.storage.publishing import publish
-    from screening.training import train as training
-    from screening.training.planning import refuse_other_model
+    from screening.report import render_model
+    from screening.report.site_templates import check_templates
+    from screening.store.finished import waiting_beside
+    from screening.store.model import write_model
+    from screening.store.publishing import publish
 
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
@@ -235,12 +235,12 @@ def compare(
     """
     rule = options.rule_from(context.params)
 
-    from screening.cohort.reading import read_cohort
-    from screening.comparison import compare as comparison
-    from screening.comparison.compare import write_comparison
-    from screening.page.site_templates import check_templates
-    from screening.storage.finished import waiting_beside
-    from screening.storage.publishing import publish
+    from screening.data.reading import read_cohort
+    from screening.model_selection import compare as comparison
+    from screening.model_selection.compare import write_comparison
+    from screening.report.site_templates import check_templates
+    from screening.store.finished import waiting_beside
+    from screening.store.publishing import publish
 
     check_templates(templates, "comparison")
     with (
@@ -307,10 +307,10 @@ def validate(
     Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
-    from screening.page.site_templates import check_templates
-    from screening.storage.loading import load_model
-    from screening.storage.publishing import publish
-    from screening.validation import external
+    from screening.model_selection import external
+    from screening.report.site_templates import check_templates
+    from screening.store.loading import load_model
+    from screening.store.publishing import publish
 
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
@@ -363,7 +363,7 @@ def threshold(
     rule = options.rule_from(context.params, required=True)
     signer = options.signer_from(sign)
 
-    from screening.training.revising import change_of, rechoose
+    from screening.model_selection.revising import change_of, rechoose
 
     def revise(before: Model) -> Model:
         return rechoose(before, rule, reason, watched)
@@ -395,7 +395,7 @@ def approve(
 
     import datetime
 
-    from screening.training import revising
+    from screening.model_selection import revising
 
     def revise(before: Model) -> Model:
         return revising.approve(before, by, datetime.date.today(), reason)
@@ -420,10 +420,10 @@ def _revised(
 
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import record_revision
-    from screening.page import render_model
-    from screening.storage.loading import load_model
-    from screening.storage.model import write_model
-    from screening.storage.publishing import publish
+    from screening.report import render_model
+    from screening.store.loading import load_model
+    from screening.store.model import write_model
+    from screening.store.publishing import publish
 
     with publish(model, "model") as folder:
         before = load_model(model)
@@ -472,15 +472,15 @@ def retrain(
 
     from functools import partial
 
-    from screening.cohort.reading import read_cohort
+    from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import judged, record_retraining
-    from screening.page import render_model
-    from screening.page.site_templates import check_templates
-    from screening.storage.loading import load_model
-    from screening.storage.model import write_model
-    from screening.storage.publishing import publish
-    from screening.training import retraining
+    from screening.model_selection import retraining
+    from screening.report import render_model
+    from screening.report.site_templates import check_templates
+    from screening.store.loading import load_model
+    from screening.store.model import write_model
+    from screening.store.publishing import publish
 
     check_templates(templates, "model")
     if (out / "model.json").exists():

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Feature
-from screening.sources.columns import absent
-from screening.sources.number_formats import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
+from screening.io.columns import absent
+from screening.io.number_formats import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from screening.errors import CohortError
-from screening.sources.readers import Source
+from screening.io.readers import Source
 from screening.spelling import did_you_mean, first_of
 
 SHOWN_ROWS = 5

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from screening.documents.history import Flagging, JudgedShare, NightsBeside
 from screening.errors import UsageError
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.kinds import NightFacts, nights_at
@@ -14,6 +13,7 @@ from screening.ledger.model_registry import champions, every_series, find_series
 from screening.ledger.nights import in_force
 from screening.ledger.review_stats import mean_of, of_judged
 from screening.ledger.verdicts import last_words
+from screening.schemas.history import Flagging, JudgedShare, NightsBeside
 from screening.spelling import DIGITS, shown_series
 
 Pairs = Sequence[tuple[NightFacts, NightFacts, int]]

@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.documents.base import Reason
-from screening.documents.history import (
+from screening.metrics.control import BASELINE, limits
+from screening.metrics.shift import shift
+from screening.schemas.base import Reason
+from screening.schemas.history import (
     ControlChart,
     ControlPoint,
     DriftOver,
@@ -19,9 +21,7 @@ from screening.documents.history import (
     Promotion,
     ThresholdChange,
 )
-from screening.documents.run import ScoreCounts
-from screening.statistics.control import BASELINE, limits
-from screening.statistics.shift import shift
+from screening.schemas.run import ScoreCounts
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from screening.documents.run import State
 from screening.errors import Locked, ModelError, UsageError, of_system
-from screening.storage.publishing import hold
+from screening.schemas.run import State
+from screening.store.publishing import hold
 
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.cohort.ids import kept_lot
+from screening.data.ids import kept_lot
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger

@@ -9,17 +9,6 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from screening.documents.history import (
-    HistoryDocument,
-    NightRun,
-    Promotion,
-    Retirement,
-    Retraining,
-    SeriesFacts,
-    ThresholdChange,
-    Trail,
-    Workload,
-)
 from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledger
@@ -40,6 +29,17 @@ from screening.ledger.review_stats import (
 )
 from screening.ledger.trail import facts_of, portions
 from screening.ledger.verdicts import in_order
+from screening.schemas.history import (
+    HistoryDocument,
+    NightRun,
+    Promotion,
+    Retirement,
+    Retraining,
+    SeriesFacts,
+    ThresholdChange,
+    Trail,
+    Workload,
+)
 from screening.spelling import shown_series
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)

@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import sqlalchemy as sa
 
-from screening.documents.base import Document, Reason
-from screening.documents.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
-from screening.documents.model import TrainedOn
-from screening.documents.run import Delivery, ScoreCounts, Unflagged
 from screening.errors import ModelError
 from screening.ledger import trail
 from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
 from screening.ledger.trail import Entry, Head, Part
+from screening.schemas.base import Document, Reason
+from screening.schemas.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
+from screening.schemas.model import TrainedOn
+from screening.schemas.run import Delivery, ScoreCounts, Unflagged
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 STAND_IN = "erased-"
@@ -120,8 +120,8 @@ class Night(Facts, kind="run"):
     """A night of a series.
 
     Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
-    (`screening.cohort.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
-    features counted (`screening.gates.drift.Gates.counts`).
+    (`screening.data.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
+    features counted (`screening.monitoring.drift.Gates.counts`).
     """
 
     key: str

@@ -9,7 +9,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.documents.history import NightsBeside
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
@@ -25,6 +24,7 @@ from screening.ledger.kinds import (
 )
 from screening.ledger.trail import Head, facts_of, text_part
 from screening.ledger.verdicts import last_words
+from screening.schemas.history import NightsBeside
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"

@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
-from screening.documents.base import Reason
-from screening.documents.run import Delivery, ScoreCounts, Since
 from screening.errors import UsageError
-from screening.gates.delivery import Elsewhere
-from screening.gates.drift import WINDOW
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger, by_bytes
 from screening.ledger.kinds import COLUMNS, Night, Reserved, append, is_reserved, nights_at, source_digest
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, last_words
+from screening.monitoring.delivery import Elsewhere
+from screening.monitoring.drift import WINDOW
+from screening.schemas.base import Reason
+from screening.schemas.run import Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
 IN_A_PART = 5000

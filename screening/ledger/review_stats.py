@@ -12,8 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 from scipy.special import ndtri
 
-from screening.documents.base import Estimate
-from screening.documents.history import (
+from screening.ledger.database import WAITING
+from screening.ledger.verdicts import DISPUTED, HAS_IT, UNDECIDED
+from screening.metrics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
+from screening.schemas.base import Estimate
+from screening.schemas.history import (
     FlaggedShare,
     ForwardNights,
     JudgedShare,
@@ -23,9 +26,6 @@ from screening.documents.history import (
     ShareToDate,
     Words,
 )
-from screening.ledger.database import WAITING
-from screening.ledger.verdicts import DISPUTED, HAS_IT, UNDECIDED
-from screening.statistics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from screening.documents.base import Reason
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
 from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_at
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.trail import Head, facts_of
+from screening.schemas.base import Reason
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)

@@ -21,13 +21,13 @@ import sqlalchemy as sa
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.documents.run import RunDocument, Word
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.kinds import VerdictGiven, append
 from screening.ledger.trail import Part, text_part
-from screening.storage.serialization import read_document
+from screening.schemas.run import RunDocument, Word
+from screening.store.serialization import read_document
 
 HAS_IT = ("confirmed", "known")
 """Verdicts that say the condition is there."""

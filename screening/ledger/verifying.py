@@ -13,7 +13,6 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from screening.documents.run import LedgerFacts, RunDocument
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
 from screening.ledger.database import MARKS, PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
@@ -29,8 +28,9 @@ from screening.ledger.kinds import (
     project,
 )
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
+from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series
-from screening.storage.serialization import read_document
+from screening.store.serialization import read_document
 
 SHORTEST_HEAD = 12
 NEWEST = 3

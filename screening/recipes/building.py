@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from screening.errors import RecipeError
-from screening.machines.base import Estimator
-from screening.machines.ensembles import BlendedClassifier
+from screening.estimators.base import Estimator
+from screening.estimators.ensembles import BlendedClassifier
 from screening.recipes.loading import load_recipe, members_for, refuse_overrides
 from screening.recipes.parts import Parts
 from screening.recipes.recipe import Recipe

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from screening.cohort.cohort import Cohort
+from screening.data.cohort import Cohort
 from screening.errors import RecipeError
 from screening.files import read_bounded
 from screening.recipes.parts import Parts

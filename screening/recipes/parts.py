@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from screening.errors import RecipeError
+from screening.estimators.base import Estimator
+from screening.estimators.kernel_machine import KernelMachine
 from screening.factors import Factor
 from screening.kernels import KERNELS, Gaussian, Kernel
-from screening.machines.base import Estimator
-from screening.machines.kernel_machine import KernelMachine
 from screening.recipes.recipe import COMPONENTS, Recipe, check_number
 from screening.spelling import did_you_mean
 

@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
-from screening import machines
+from screening import estimators
 from screening.errors import RecipeError
+from screening.estimators.base import Estimator
+from screening.estimators.kernel_machine import KernelMachine
+from screening.estimators.remedies import REMEDIES
 from screening.factors import FACTORS
 from screening.kernels import KERNELS
-from screening.machines.base import Estimator
-from screening.machines.kernel_machine import KernelMachine
 from screening.registry import members
-from screening.remedies import REMEDIES
 from screening.spelling import did_you_mean
 
-ESTIMATORS: Mapping[str, type[Estimator]] = members(machines.__name__, machines.__path__)
+ESTIMATORS: Mapping[str, type[Estimator]] = members(estimators.__name__, estimators.__path__)
 COMPONENTS: dict[str, Mapping[str, type]] = {
     "kernel": KERNELS,
     "factor": FACTORS,

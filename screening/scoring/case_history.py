@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from screening.documents.base import Reason
-from screening.documents.history import SensitivityAndPpv
-from screening.documents.model import ModelDocument
-from screening.documents.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.ledger.nights import NightCases, Tonight, series_by
-from screening.page.rules import of_run, review_due
+from screening.report.rules import of_run, review_due
+from screening.schemas.base import Reason
+from screening.schemas.history import SensitivityAndPpv
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import Case, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
 from screening.spelling import shown_series
-from screening.storage.model import Model
+from screening.store.model import Model
 
 Named = TypeVar("Named", Case, GroupFacts)
 

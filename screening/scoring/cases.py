@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.cohort import Cohort, joined
-from screening.documents.base import Estimate
-from screening.documents.run import Case, Contribution
+from screening.data.cohort import Cohort, joined
+from screening.io.columns import absent
+from screening.schemas.base import Estimate
+from screening.schemas.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
-from screening.sources.columns import absent
-from screening.storage.model import CHANCES, DISPLAY, Model
+from screening.store.model import CHANCES, DISPLAY, Model
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
-from screening.cohort.ids import id_shape, joined_shapes, other_shape
-from screening.cohort.stream import CohortStream
-from screening.documents.base import Reason
-from screening.documents.model import IdShape
-from screening.documents.run import Delivery, RunDocument
+from screening.data.cohort import Cohort
+from screening.data.ids import id_shape, joined_shapes, other_shape
+from screening.data.stream import CohortStream
 from screening.errors import CohortError
-from screening.gates.delivery import examine, share_that_stays, still_there
-from screening.gates.drift import LEAST, independent, own_nights
 from screening.ledger.database import Ledger
 from screening.ledger.nights import PastNights, past_nights
-from screening.page.rules import drift_reason
+from screening.monitoring.delivery import examine, share_that_stays, still_there
+from screening.monitoring.drift import LEAST, independent, own_nights
+from screening.report.rules import drift_reason
+from screening.schemas.base import Reason
+from screening.schemas.model import IdShape
+from screening.schemas.run import Delivery, RunDocument
 from screening.scoring.case_history import digests_of, series_of
 from screening.scoring.drift import REMEMBERED, compared
-from screening.storage.model import Model
+from screening.store.model import Model
 
 SHAPED = 100_000
 """Rows whose ids tell how ids are written."""

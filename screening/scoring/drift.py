@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
-from screening.cohort.ids import kept_half, keyed_lots
-from screening.documents.run import ScoreCounts
-from screening.sources.columns import coded
-from screening.statistics.operating_point import OperatingPoint, overall
-from screening.statistics.shift import cells_of, inner_edges, shift
-from screening.storage.model import Model
-from screening.validation.task import Task
+from screening.data.cohort import Cohort
+from screening.data.ids import kept_half, keyed_lots
+from screening.io.columns import coded
+from screening.metrics.operating_point import OperatingPoint, overall
+from screening.metrics.shift import cells_of, inner_edges, shift
+from screening.model_selection.task import Task
+from screening.schemas.run import ScoreCounts
+from screening.store.model import Model
 
 MOST_ROWS = 20_000
 REMEMBERED = 500

@@ -24,23 +24,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.cohort.ids import kept_lot
-from screening.documents.run import RunDocument
+from screening.data.ids import kept_lot
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
 from screening.ledger.erasing import Whom, erase, left_over
 from screening.ledger.model_registry import record_sealed
 from screening.ledger.register import Artefact, hand_out, runs_naming, standing
-from screening.page import render_model, render_run
+from screening.model_selection.revising import without_patient
+from screening.report import render_model, render_run
+from screening.schemas.run import RunDocument
 from screening.scoring.flagged import write_flagged
 from screening.scoring.rows import Rows
-from screening.storage.finished import waiting_in
-from screening.storage.loading import load_model
-from screening.storage.model import write_model
-from screening.storage.publishing import hold, publish, sweep, write_whole
-from screening.storage.serialization import read_document, written
-from screening.training.revising import without_patient
+from screening.store.finished import waiting_in
+from screening.store.loading import load_model
+from screening.store.model import write_model
+from screening.store.publishing import hold, publish, sweep, write_whole
+from screening.store.serialization import read_document, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from screening.cohort.stream import CohortStream
+from screening.data.stream import CohortStream
 from screening.errors import UsageError
+from screening.io.opening import Readable
 from screening.scoring.cases import explained
-from screening.sources.opening import Readable
-from screening.storage.model import Model, score_batch
-from screening.storage.serialization import read_document
+from screening.store.model import Model, score_batch
+from screening.store.serialization import read_document
 
 REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import WriteOptions, write_csv
 
-from screening.documents.run import RunDocument
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
+from screening.schemas.run import RunDocument
 from screening.scoring import exports
 from screening.scoring.rows import HISTORY, Rows
-from screening.storage.model import CHANCES, DISPLAY
-from screening.storage.serialization import read_document
+from screening.store.model import CHANCES, DISPLAY
+from screening.store.serialization import read_document
 
 # Rows in memory at a time: for more of them the table is gone through again.
 PIECE_ROWS = 300_000

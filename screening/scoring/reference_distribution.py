@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from screening.documents.base import Estimate
-from screening.documents.model import NumberProfile, TextProfile
-from screening.documents.run import Discoveries as DiscoveryFacts
-from screening.documents.run import ScoreScale, Stopping
-from screening.statistics.intervals import wilson
-from screening.statistics.operating_point import FLAG_EVERYTHING
-from screening.statistics.p_values import group_maxima, resolution_warning
-from screening.statistics.predictive_intervals import Evidence
-from screening.storage.model import Model
-from screening.validation.task import Task
+from screening.metrics.intervals import wilson
+from screening.metrics.operating_point import FLAG_EVERYTHING
+from screening.metrics.p_values import group_maxima, resolution_warning
+from screening.metrics.predictive_intervals import Evidence
+from screening.model_selection.task import Task
+from screening.schemas.base import Estimate
+from screening.schemas.model import NumberProfile, TextProfile
+from screening.schemas.run import Discoveries as DiscoveryFacts
+from screening.schemas.run import ScoreScale, Stopping
+from screening.store.model import Model
 
 BINS = 120
 # An outlier among thousands of held-out scores would press all others into one bin.

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from screening.io.parquet_rows import parquet_file
 from screening.ledger.nights import Known
-from screening.sources.parquet_rows import parquet_file
 
 READ_ROWS = 1 << 14
 # What the ledger knows of a flagged row's case.

@@ -14,32 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from screening.cohort.cohort import Cohort
-from screening.cohort.stream import CohortStream
-from screening.documents.base import Reason
-from screening.documents.notebook import Brief, InBrief, run_brief
-from screening.documents.run import RunDocument
+from screening.data.cohort import Cohort
+from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
+from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
 from screening.ledger.nights import entering, reserve
 from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
-from screening.machines.ensembles import BlendedEnsemble, FoldEnsemble
-from screening.page import draw_run
-from screening.page.rules import of_run
-from screening.page.site_templates import check_templates
 from screening.parallel import Cluster, in_parallel, opened
+from screening.report import draw_run
+from screening.report.rules import of_run
+from screening.report.site_templates import check_templates
+from screening.schemas.base import Reason
+from screening.schemas.notebook import Brief, InBrief, run_brief
+from screening.schemas.run import RunDocument
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
 from screening.scoring.flagged import write_flagged
 from screening.scoring.rows import Rows
 from screening.scoring.summary import Summary
-from screening.storage import finished
-from screening.storage.model import Model, Scored, judged, score_batch
-from screening.storage.publishing import publish
-from screening.storage.serialization import canonical, read_document, versions, written
+from screening.store import finished
+from screening.store.model import Model, Scored, judged, score_batch
+from screening.store.publishing import publish
+from screening.store.serialization import canonical, read_document, versions, written
 
 BATCH_ROWS = 16_384
 EARLIEST = 1900

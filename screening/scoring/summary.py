@@ -11,13 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.cohort.cohort import Cohort
-from screening.cohort.ids import said_of_ids
-from screening.cohort.stream import CohortStream
-from screening.documents.base import FORMAT_VERSION, Estimate
-from screening.documents.figures import Observed
-from screening.documents.model import SourceFacts
-from screening.documents.run import (
+from screening.data.cohort import Cohort
+from screening.data.ids import said_of_ids
+from screening.data.stream import CohortStream
+from screening.errors import CohortError
+from screening.io.columns import absent
+from screening.metrics.operating_point import performance
+from screening.metrics.p_values import p_values
+from screening.metrics.performance import per_class, prevalence_tonight
+from screening.metrics.subgroups import SubgroupCounts
+from screening.model_selection.task import Task, known_labels
+from screening.monitoring.drift import Gates
+from screening.report.rules import drift_reason
+from screening.schemas.base import FORMAT_VERSION, Estimate
+from screening.schemas.figures import Observed
+from screening.schemas.model import SourceFacts
+from screening.schemas.run import (
     Case,
     Counts,
     GroupFacts,
@@ -30,24 +39,15 @@ from screening.documents.run import (
     Times,
     Unflagged,
 )
-from screening.documents.run import Discoveries as DiscoveryFacts
-from screening.documents.validation import Confusion, PerClass
-from screening.errors import CohortError
-from screening.gates.drift import Gates
-from screening.page.rules import drift_reason
+from screening.schemas.run import Discoveries as DiscoveryFacts
+from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.cases import Top, cases_of, displayed
 from screening.scoring.drift import Drift
 from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
 from screening.scoring.rows import Rows
 from screening.scoring.voxels import pictured
-from screening.sources.columns import absent
-from screening.statistics.operating_point import performance
-from screening.statistics.p_values import p_values
-from screening.statistics.performance import per_class, prevalence_tonight
-from screening.statistics.subgroups import SubgroupCounts
-from screening.storage.model import DISPLAY, Model, Scored
-from screening.storage.serialization import versions
-from screening.validation.task import Task, known_labels
+from screening.store.model import DISPLAY, Model, Scored
+from screening.store.serialization import versions
 
 CASES_EXPLAINED = 100
 # The others come as one line each; a page of more than this nobody reads.

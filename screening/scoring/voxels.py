@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.ndimage import label as connected
 
-from screening.cohort.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.contract.contract import Contract
-from screening.documents.run import Cluster, Geometry, Slice, Volume, Voxels
+from screening.data.neighbourhood import MOST_CELLS, on_grid, steps
+from screening.io.images import AXES
+from screening.schemas.run import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.rows import Rows
-from screening.sources.images import AXES
-from screening.storage.model import TISSUE, tissue_of
+from screening.store.model import TISSUE, tissue_of
 
 
 def ramp(anchors: list[tuple[int, int, int]], steps: int) -> np.ndarray:

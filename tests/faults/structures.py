@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from screening.storage.serialization import digest_of, written
+from screening.store.serialization import digest_of, written
 
 VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
 Step = str | int

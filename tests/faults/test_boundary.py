@@ -26,9 +26,9 @@ from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger.database import open_ledger
 from screening.scoring.flagged import FORMULA, as_text
-from screening.storage.loading import load_model
-from screening.storage.publishing import publish, write_whole
-from screening.storage.serialization import canonical, read_document
+from screening.store.loading import load_model
+from screening.store.publishing import publish, write_whole
+from screening.store.serialization import canonical, read_document
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EBUSY, errno.ELOOP, errno.ENAMETOOLONG)
 

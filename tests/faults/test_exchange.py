@@ -8,8 +8,8 @@ from commands import screen
 
 from faults.amounts import attempts
 from faults.desk import train
-from screening.storage.loading import load_model
-from screening.storage.publishing import publish
+from screening.store.loading import load_model
+from screening.store.publishing import publish
 
 
 def test_loads_during_exchange_never_say_damaged(desk):

@@ -21,7 +21,7 @@ from faults.desk import copied
 from faults.structures import VALUES, places, put, reseal_model
 from screening.errors import ModelError
 from screening.scoring.score import score
-from screening.storage.loading import load_model
+from screening.store.loading import load_model
 
 SECONDS, BYTES = 5, 500 << 20
 
@@ -58,9 +58,9 @@ BOMBS = {
 def refused(folder) -> tuple[float, int]:
     """Check a cohort by a model in a process of its own; return its seconds and peak bytes."""
     code = (
-        "import sys, time\nimport screening.storage.loading, pandas, pyarrow.parquet\n"
+        "import sys, time\nimport screening.store.loading, pandas, pyarrow.parquet\n"
         "from screening.errors import ModelError\nbegan = time.perf_counter()\n"
-        "try:\n    screening.storage.loading.load_model(sys.argv[1])\n    sys.exit(9)\n"
+        "try:\n    screening.store.loading.load_model(sys.argv[1])\n    sys.exit(9)\n"
         "except ModelError:\n    pass\n"
         # Not `ru_maxrss`, which a child takes over from its parent.
         "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"

@@ -16,10 +16,10 @@ from faults.injection import REMOVALS, Fault, injected
 from screening.cli import app
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.page import render_run
-from screening.page.comparison import render_comparison
-from screening.storage.loading import load_model
-from screening.storage.serialization import read_document
+from screening.report import render_run
+from screening.report.comparison import render_comparison
+from screening.store.loading import load_model
+from screening.store.serialization import read_document
 
 NIGHT = ("--date", "2026-03-02", "--jobs", "1", "--accept-delivery", "the same table again")
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")

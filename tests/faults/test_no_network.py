@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from screening.storage.serialization import read_document
+from screening.store.serialization import read_document
 
 APART = ["unshare", "--map-root-user", "--net"]
 CALL = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"

@@ -20,7 +20,7 @@ from faults.amounts import attempts
 from faults.desk import content, copied, leftovers, train
 from screening.cli import main
 from screening.errors import ModelError
-from screening.storage.loading import load_model
+from screening.store.loading import load_model
 
 boundary = importlib.import_module("screening.cli.boundary")
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
@@ -30,7 +30,8 @@ UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
 
 # A process of its own for each attack, split off one that has its modules: a thousand fit into half an hour.
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["screening.cli", "screening.training.train", "screening.page", "lightgbm"])
+LOADED = ["screening.cli", "screening.model_selection.train", "screening.report", "lightgbm"]
+FORKED.set_forkserver_preload(LOADED)
 
 
 def command(words: list[str], said: Path) -> None:

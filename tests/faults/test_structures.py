@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from faults.amounts import attempts
 from faults.structures import VALUES, places, put, reseal_model, toml_file
 from screening.cli import app
-from screening.storage.serialization import written
+from screening.store.serialization import written
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from screening.scoring.flagged import FlaggedRows, write_table
-from screening.storage.publishing import write_whole
+from screening.store.publishing import write_whole
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:

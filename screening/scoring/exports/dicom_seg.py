@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from screening.documents.run import RunDocument
 from screening.errors import UsageError
+from screening.schemas.run import RunDocument
 from screening.scoring.exports.nifti import PatientMaps, file_name, maps_of, write_volumes
 from screening.scoring.flagged import FlaggedRows
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from screening.documents.run import RunDocument
 from screening.errors import UsageError
+from screening.schemas.run import RunDocument
 from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
-from screening.storage.publishing import write_whole
+from screening.store.publishing import write_whole
 
 # How a Flag says what it was raised for: an extension of the standard itself.
 DETAIL = "http://hl7.org/fhir/StructureDefinition/flag-detail"

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.documents.run import Geometry
 from screening.errors import ModelError, UsageError
+from screening.io.nifti import library
+from screening.schemas.run import Geometry
 from screening.scoring.flagged import FlaggedRows
 from screening.scoring.rows import Rows
 from screening.scoring.voxels import MARK, by_patient
-from screening.sources.nifti import library
-from screening.storage.publishing import publish
+from screening.store.publishing import publish
 
 MILLIMETRES = "mm"
 # What a name must not hold that is to become that of a file.

@@ -10,7 +10,7 @@ from pathlib import Path
 from screening.errors import UsageError
 from screening.scoring.flagged import FlaggedRows
 from screening.spelling import first_of
-from screening.storage.publishing import publish
+from screening.store.publishing import publish
 
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
 DEFINITION = (

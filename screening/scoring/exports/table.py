@@ -6,8 +6,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.scoring.flagged import FlaggedRows
-from screening.sources.database import (
+from screening.io.database import (
     database_errors,
     described,
     duckdb_has,
@@ -16,6 +15,7 @@ from screening.sources.database import (
     read_url,
     safe_words,
 )
+from screening.scoring.flagged import FlaggedRows
 
 ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}

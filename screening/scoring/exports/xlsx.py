@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
 from screening.scoring.flagged import FlaggedRows
-from screening.storage.publishing import write_whole
+from screening.store.publishing import write_whole
 
 if TYPE_CHECKING:
     from openpyxl.cell import WriteOnlyCell

@@ -1,1 +1,0 @@
-"""What stands behind a comparison of methods: finished folds, figures, paired differences, ranks."""

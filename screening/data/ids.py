@@ -1,0 +1,263 @@
+"""What names a row: an id of its own, a stem it shares with a patient's other rows, or only its place."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import weakref
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.stats import hypergeom
+
+from screening.data.cohort import Cohort
+from screening.data.column_names import INDEX_NAME
+from screening.io.number_formats import LED_BY_ZERO
+from screening.schemas.base import Reason
+from screening.schemas.model import IdShape, ModelDocument
+
+ROW_NUMBERS = "ids_are_row_numbers"
+PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+REMEDY = "Name the column that holds the patients' ids (`--id`, or `id` in the contract)."
+# voice_07_1, P12-OD, 0815/2 and, where a digit stands before it, 0815a and S03V2.
+ENDED = re.compile(
+    r"(?P<parted>.*\w)[\s_.:/#-]+(?P<end>\d{1,3}|[A-Z]|O[DSU]|[LR]E|left|right)"
+    r"|(?P<joined>.*\d)(?P<letter>[A-Z]\d{0,2})",
+    re.IGNORECASE,
+)
+DAY = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+# Fewer stems are years or places.
+FEWEST_STEMS = 10
+# A patient's rows are seldom more; the patients of a centre are numbered further.
+USUAL_ROWS, MOST_USUAL = 12, 20
+SPREAD = 2.0
+DIGITS, HEX = "^[0-9]+$", "^[0-9A-Fa-f-]+$"
+# Chance below which ids that lack what training's had are written otherwise, and are not merely others.
+BY_CHANCE = 1e-4
+# Rows whose hashes are held at a time.
+HELD_ROWS = 1 << 19
+
+
+def row_number_ids(cohort: Cohort) -> list[Reason]:
+    """Say where a row is known by its place alone, which names another patient in the next table.
+
+    Where rows come in groups, the group names the patient.
+    """
+    column = cohort.contract.id
+    if cohort.contract.group or cohort.contract.coordinates:
+        return []
+    if column is None:
+        words = "No column names the patients: the ids on this page are row numbers of the table."
+        return [Reason(ROW_NUMBERS, words, remedy=REMEDY)]
+    if not INDEX_NAME.fullmatch(column) or not _consecutive(cohort.id):
+        return []
+    words = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+    return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
+
+
+def said_of_ids(model: ModelDocument) -> list[Reason]:
+    """What a model says of its ids, which holds for every table it reads."""
+    return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
+
+
+def _consecutive(ids: np.ndarray) -> bool:
+    """Whether the ids are 0, 1, 2... or 1, 2, 3..., in any order."""
+    # A number with zeros before it was written by somebody who gives numbers to patients.
+    if len(ids) < 2 or not all(PLAIN_NUMBER.fullmatch(text) for text in ids):
+        return False
+    numbers = np.sort([int(text) for text in ids])
+    return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
+
+
+def id_shape(ids: np.ndarray) -> IdShape | None:
+    """How the ids of some rows are written, None where none of the rows has an id.
+
+    >>> shape = id_shape(np.array(["00417", "00932", "01044"], dtype=object))
+    >>> shape.shortest, shape.longest, shape.leading_zeros, shape.digits
+    (5, 5, 3, 3)
+    """
+    texts = pa.array(ids, pa.string()).drop_null()
+    if not len(texts):
+        return None
+    lengths = pc.min_max(pc.utf8_length(texts)).as_py()
+    digits = _rows_like(texts, DIGITS)
+    return IdShape(
+        n_rows=len(texts),
+        shortest=lengths["min"],
+        longest=lengths["max"],
+        leading_zeros=_rows_like(texts, LED_BY_ZERO),
+        digits=digits,
+        hex=_rows_like(texts, HEX) - digits,
+    )
+
+
+def _rows_like(texts: pa.Array, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def joined_shapes(first: IdShape | None, second: IdShape | None) -> IdShape | None:
+    """The shape of the rows of both, such as two batches of a table."""
+    if first is None or second is None:
+        return first or second
+    return IdShape(
+        n_rows=first.n_rows + second.n_rows,
+        shortest=min(first.shortest, second.shortest),
+        longest=max(first.longest, second.longest),
+        leading_zeros=first.leading_zeros + second.leading_zeros,
+        digits=first.digits + second.digits,
+        hex=first.hex + second.hex,
+    )
+
+
+def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
+    """In what tonight's ids as a whole are written unlike those of training, in words; none where alike.
+
+    Only what no other patients explain: lengths that do not meet, though running numbers may have grown by a
+    digit; zeros in front that are gone, or new; letters where there were digits alone, or the other way.
+    """
+    differences = []
+    numbered = past.digits == past.n_rows and not past.leading_zeros
+    if tonight.shortest > past.longest + numbered or tonight.longest < past.shortest - numbered:
+        differences.append(f"{_length(tonight)} characters long, in training {_length(past)}")
+    # Numbers of one width need no zero in front, 0999 is followed by 1000; but none of them is shorter.
+    if past.shortest == past.longest:
+        lost = tonight.shortest < past.shortest and tonight.digits == tonight.n_rows
+    else:
+        lost = _by_chance(past.n_rows, past.leading_zeros, tonight.n_rows) < BY_CHANCE
+    if lost and past.leading_zeros and not tonight.leading_zeros:
+        differences.append("without the zeros in front that training's have; export them as text")
+    if not past.leading_zeros and 2 * tonight.leading_zeros > tonight.n_rows > 1:
+        differences.append("with zeros in front, which training's have not")
+    written = {
+        "digits alone": (past.digits, tonight.digits),
+        "hexadecimal digits": (past.hex, tonight.hex),
+        "letters and other signs": (past.letters, tonight.letters),
+    }
+    usual = [kind for kind, (before, _) in written.items() if before]
+    strange = [kind for kind, (before, rows) in written.items() if rows and not before]
+    shared = any(before and rows for before, rows in written.values())
+    if not shared and _by_chance(past.n_rows, past.n_rows, tonight.n_rows) < BY_CHANCE:
+        differences.append(f"{' or '.join(strange)}, in training {' or '.join(usual)}")
+    return differences
+
+
+def _length(shape: IdShape) -> str:
+    return f"{shape.shortest}" if shape.shortest == shape.longest else f"{shape.shortest} to {shape.longest}"
+
+
+def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
+    """Chance that none of tonight's rows has what `having` of training's have, if all are of one kind."""
+    return float(hypergeom.cdf(0, n_past + n_tonight, having, n_tonight))
+
+
+def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
+    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+    return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
+
+
+def kept_half(lots: np.ndarray) -> np.ndarray:
+    """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
+    return lots & np.uint64(0xFFFFFFFF)
+
+
+def kept_lot(name: str, key: str) -> int:
+    """The number by which the ledger knows one unit on several nights of the model that is the key."""
+    return int(kept_half(keyed_lots(np.array([name], dtype=object), key))[0])
+
+
+def stem_and_end(name: str) -> tuple[str, str]:
+    """A row's name as stem and running end; the whole of it and nothing where it has no such end."""
+    match = ENDED.fullmatch(name)
+    if match is None:
+        return name, ""
+    return match["parted"] or match["joined"], match["end"] or match["letter"]
+
+
+def stems_of(names: np.ndarray) -> np.ndarray:
+    """The stem of each row's name, shape (n_rows,), None where there is none."""
+    return np.array([name and stem_and_end(name.strip())[0] for name in names.tolist()], dtype=object)
+
+
+def sizes_of_stems(names: Sequence[str]) -> list[int]:
+    """Rows of each stem, where different names are some stems with ends that follow each other; else none."""
+    if len({*names}) < 0.95 * len(names):
+        return []
+    ends = defaultdict(list)
+    for stem, end in map(stem_and_end, names):
+        ends[stem].append(end)
+    several = [mine for mine in ends.values() if len(mine) > 1]
+    if len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names):
+        return []
+    if sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
+        return []
+    running = median(_spread(mine) / len(mine) for mine in several) <= SPREAD
+    return [len(mine) for mine in ends.values()] if running else []
+
+
+def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
+    """Whether ends count a patient's rows, few and in one or two digits, and not a centre's patients."""
+    short = sum(len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names)
+    return median(sizes) <= USUAL_ROWS and max(sizes) <= MOST_USUAL and short >= 0.9 * len(names)
+
+
+def counts_rows(names: Sequence[str]) -> bool:
+    """Whether ends are one sign or a side: a patient's few rows, and no centre's many patients."""
+    few = sum(len(end) == 1 or not end[-1:].isdigit() for _, end in map(stem_and_end, names))
+    return few >= 0.95 * len(names)
+
+
+def _spread(ends: list[str]) -> int:
+    """From the first to the last of a stem's ends, by number or letter; of sides, their count."""
+    numbers = [re.search(r"\d+$", end) for end in ends]
+    if all(numbers):
+        places = [int(match[0]) for match in numbers if match]
+    elif all(len(end) == 1 for end in ends):
+        places = [ord(end.lower()) for end in ends]
+    else:
+        return len(ends)
+    return max(places) - min(places) + 1
+
+
+class DuplicateIds:
+    """Takes in the ids of a table in row order, as 64 bits each, many of them in a file without a name."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+
+    def add(self, ids: np.ndarray) -> None:
+        """Take in the ids of further rows, None where there is none."""
+        self._file.write(hashed(ids).tobytes())
+        self.n_rows += len(ids)
+
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
+        n_parts = 1 + self.n_rows // HELD_ROWS
+        parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
+        # 0 stands for no id.
+        repeated = pd.concat([part[part.duplicated(keep=False) & (part != 0)] for part in parts])
+        self._file.seek(0, os.SEEK_END)
+        return np.unique(repeated.to_numpy()), np.sort(repeated.index.to_numpy())
+
+    def _part(self, remainder: int, n_parts: int) -> pd.Series:
+        """Hashes that leave a remainder, by their rows: equal ones are in one part."""
+        parts = [pd.Series(dtype=np.uint64)]
+        self._file.seek(0)
+        for start in range(0, self.n_rows, HELD_ROWS):
+            held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
+            mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
+            parts.append(pd.Series(held[mine], index=start + mine))
+        return pd.concat(parts[1:] or parts)
+
+
+def hashed(ids: np.ndarray) -> np.ndarray:
+    """64 bits per id, in this process alone; 0 where there is none."""
+    texts = (0 if text is None else hash(text) for text in ids.tolist())
+    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)

@@ -1,0 +1,495 @@
+"""What a table's columns are where no contract says so: one reading, then roles and types, all stated.
+
+A table is summarised once (`TableSummary`). Roles are guessed from names and from what rows share
+(`proposed`), and the columns that are left become features or are dropped (`with_features`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from screening.contract.contract import Contract
+from screening.contract.parsing import plain, texts
+from screening.data.categories import CODE, MANY_VALUES
+from screening.data.cohort import affected, affirming
+from screening.data.column_names import INDEX_NAME, LABELS, TIMES, YES_NO, is_called
+from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, frame_of, head_columns
+from screening.data.ids import sizes_of_stems
+from screening.data.label_slips import FEWEST_OF_LABEL
+from screening.data.summary import ColumnSummary
+from screening.errors import CohortError, UsageError
+from screening.io.number_formats import truths
+from screening.io.readers import Block, Part, Source
+from screening.spelling import did_you_mean, first_of
+
+INDICATOR_SHARE = 0.05
+# As many rows may have whole values without a gap by chance: the ages of a ward.
+FEW = 50
+# From here on neighbouring whole numbers are one float: nobody measures so finely, but systems number so.
+EXACT = 2.0**53
+LIKE_AN_ID = "looks like an id (name it with --id or --group)"
+# Numbers of days as spreadsheets count them from 1900: the latest of a column is in 1954 to 2064.
+LATEST_DAY = (20_000, 60_000)
+# So many names a note tells.
+MOST_NAMES = 20
+# Codes that are no category either; "none" or "unknown" may be an answer.
+NO_ANSWER = frozenset(("na", "n/a", "n.a.", "#n/a", "nan", "null", "n.d.", "nd", "k.a.", ".", "?", "-", "--"))
+# 45 %, 12.5mg/l, <0,5 g: a number, and what it is counted in.
+MEASURED = re.compile(r"[<>≤≥]?\s*[+-]?\d+([.,]\d+)?\s*(?P<unit>%|[^\W\d]{1,6}(/[^\W\d]{1,6})?)")
+# More texts than this beside numbers are no way to say "missing".
+MOST_ODD = 50
+BATCH_ROWS = 65536
+# A column called like an id whose values stand in so many rows each is a code, such as admission_type_id.
+ROWS_OF_CODE = 20
+# So many texts of letters and digits (V57, E909) beside numbers make codes of the numbers too.
+FEWEST_CODES = 3
+MOST_CLASSES = 20
+# Of two values the rarer stands in so few of the rows where the column may be an outcome.
+RARE = 0.3
+Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | None]
+"""Asks for a role, with a guess and other likely answers; of columns, of some texts, or any number."""
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """A table read once.
+
+    `columns`: what each column holds that is not dropped; `keys`: the texts of those that are called as rows
+    or patients are, "" where blank; `head`: its first blocks, whose rows show what they have in common.
+    """
+
+    source: Source
+    columns: Mapping[str, ColumnSummary]
+    keys: Mapping[str, pa.Array]
+    head: Sequence[tuple[Part, Block]]
+
+    def all_differ(self, name: str) -> bool:
+        """Whether a key column names each row."""
+        return 0 < len(self.keys[name]) == len(pc.unique(self.keys[name]))
+
+    def signs(self, contract: Contract) -> list[Sign]:
+        """Signs that several rows are of one patient."""
+        return dependence(self.source, contract, frame_of(self.head, head_columns(self.source)))
+
+
+def summarise(source: Source, given: Contract) -> TableSummary:
+    """Read a table once; CohortError where files or roles misfit, or there is no row."""
+    _refuse_mixed(source, given)
+    columns = {name: ColumnSummary() for name in source.files[0].header if name and name not in given.drop}
+    keys: dict[str, list[pa.Array]] = {
+        name: [] for name in columns if name == given.group or is_called(name, "row", "patient")
+    }
+    head: list[tuple[Part, Block]] = []
+    n_rows = 0
+    for file in source.files:
+        for block in file.blocks([*dict.fromkeys([*head_columns(source), *columns])], BATCH_ROWS):
+            if n_rows < MOST_ROWS:
+                head.append((file, block))
+            n_rows += block.n_rows
+            for name, summary in columns.items():
+                summary.add(block.columns[name], file.decimal(name))
+            for name, parts in keys.items():
+                words = texts(plain(block.columns[name]))
+                parts.append(pa.array([], pa.string()) if words is None else pc.fill_null(words, ""))
+    if columns and not n_rows:
+        raise CohortError("the cohort has no data rows, only column names; was the export empty?")
+    return TableSummary(
+        source, columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head
+    )
+
+
+def _refuse_mixed(source: Source, given: Contract) -> None:
+    roles = (given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates, *given.drop)
+    first = source.files[0]
+    faults = []
+    for file in source.files:
+        faults += [
+            f"{file.name}: missing column '{name}'"
+            f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
+            for name in dict.fromkeys(filter(None, roles))
+            if name not in file.header
+        ]
+        missing, more = {*first.header} - {*file.header}, {*file.header} - {*first.header}
+        if missing or more:
+            faults.append(
+                f"{file.name}: other columns than {first.name} ({len(missing)} missing, {len(more)} more); "
+                "read tables of one kind together, or name the features in a contract"
+            )
+    if faults:
+        raise CohortError(faults)
+
+
+def inferred(source: Source, given: Contract) -> tuple[Contract, list[str]]:
+    """A contract of the roles given and all other columns of a table, and notes by column, without values.
+
+    Raises CohortError: columns of a role are absent, files have different columns, or no feature is left.
+    """
+    return with_features(summarise(source, given), given)
+
+
+def proposed(
+    source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
+) -> tuple[Contract, list[str]]:
+    """As `inferred`, with roles that were not given guessed, the patient of several rows among them.
+
+    `ask` may correct every guess; with `independent` every row is a patient of its own.
+    """
+    table, notes = summarise(source, given), list[str]()
+    placed = given.with_roles(coordinates=_coordinates(table, given))
+    roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
+    signs = [] if independent else table.signs(roles)
+    roles = roles.with_roles(**_role_of(signs, roles))
+    if ask:
+        roles = _asked(table, placed, roles, ask)
+    roles = _with_order(table, roles)
+    notes += _remarks_on_roles(table, given, roles)
+    contract, others = with_features(table, roles)
+    return contract, [*notes, *(sign.note for sign in signs), *others]
+
+
+def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, Any]:
+    """Roles by the surest sign of rows of one patient; none where no column tells, or a group was named."""
+    sign = next((sign for sign in signs if sign.column and not given.group), None)
+    if sign is None or sign.column is None:
+        return {}
+    if sign.kind == "first_row_only":
+        return {"group": sign.column, "fill_down": [sign.column]}
+    if sign.kind == "stem":
+        return {"group": sign.column, "group_stem": True, "id": given.id or sign.column}
+    return {"group": sign.column}
+
+
+def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
+    """The roles as a person wants them, who sees the guesses."""
+    columns = list(table.columns)
+    roles: dict[str, Any] = {}
+    label = given.label or ask("label", guessed.label, outcomes(table, given), columns)
+    values = [text for text, _ in table.columns[label].counts.most_common()] if label else []
+    if label and values and not given.positive:
+        roles["positive"] = ask("positive", case_of(label, table.columns[label].counts), values, values)
+    for role in ("group", "id", "time"):
+        roles[role] = getattr(given, role) or ask(role, getattr(guessed, role), [], columns)
+    if guessed.fill_down == [roles["group"]]:
+        answers = ["yes", "no"]
+        if ask("fill_down", "yes", answers, answers) == "yes":
+            roles["fill_down"] = guessed.fill_down
+        else:
+            roles |= {"group": None, "drop": [*given.drop, *guessed.fill_down]}
+    elif roles["group"] == guessed.group:
+        roles["group_stem"] = guessed.group_stem
+    capacity = given.capacity or ask("capacity", None, [], None)
+    return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
+
+
+def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
+    """Columns that may be the outcome, the likeliest first: by their names, or of two values the rare one.
+
+    `named`: only those whose names say so in a word.
+    """
+    ranks: dict[str, tuple[int, int]] = {}
+    for place, (name, summary) in enumerate(table.columns.items()):
+        rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
+        if name in _taken(given) - {given.label} or not _few(summary):
+            continue
+        if name.lower() in LABELS:
+            ranks[name] = 0, LABELS.index(name.lower())
+        elif summary.n_texts <= 2 and is_called(name, "outcome"):
+            ranks[name] = 1, place
+        elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
+            ranks[name] = 2 + (not YES_NO.fullmatch(name)), place
+    return sorted((name for name in ranks if not named or ranks[name][0] < 2), key=ranks.__getitem__)
+
+
+def case_of(label: str, counts: Mapping[str, int]) -> str | None:
+    """Which of an outcome's two values is the case; None where none or several are, or a slip may be one."""
+    if len(counts) != 2 or min(counts.values()) < FEWEST_OF_LABEL:
+        return None
+    try:
+        case = affected(counts)
+    except UsageError:
+        return None
+    other = next(text for text in counts if text != case)
+    if {*counts} == {"1", "2"} and label.lower().endswith("status"):
+        return "2"  # as survival analysis writes an event beside a censored time
+    return other if is_called(label, "well") and case == affirming([*counts]) else case
+
+
+def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
+    """Roles by obvious column names, where none was given."""
+    columns = table.columns
+    roles: dict[str, Any] = {}
+    # Voxels may well be of two patients.
+    fewest = 1 if given.coordinates else FEW_VALUES
+    taken = _taken(given)
+    if not given.label:
+        roles["label"] = next(iter(outcomes(table, given, named=True)), None)
+    label = given.label or roles.get("label")
+    if label and not given.positive and (case := case_of(label, columns[label].counts)):
+        roles["positive"] = [case]
+    for name, summary in columns.items():
+        if name in {*taken, label} or name not in table.keys or summary.present < summary.rows:
+            continue
+        if table.all_differ(name):
+            role = "id"
+        elif is_called(name, "patient") and summary.n_texts >= fewest and not independent:
+            role = "group"
+        else:
+            continue
+        if not getattr(given, role):
+            roles.setdefault(role, name)
+    if not given.time:
+        taken |= {*filter(None, (label, roles.get("id"), roles.get("group")))}
+        free = [name for name, summary in columns.items() if name not in taken and _dated(summary)]
+        roles["time"] = _time({name.lower(): name for name in free})
+    return roles
+
+
+def _with_order(table: TableSummary, roles: Contract) -> Contract:
+    """The contract with the order of day and month that the row's dates are written in."""
+    summary = table.columns.get(roles.time or "")
+    if roles.date_order or summary is None or not summary.day_or_month_first or not summary.date_orders:
+        return roles
+    return roles.with_roles(date_order=min(summary.date_orders))
+
+
+def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
+    """Which roles were guessed, and what a person is to look at in them."""
+    notes = []
+    for role in ("label", "positive", "id", "group", "time", "coordinates"):
+        if not getattr(given, role) and (value := getattr(roles, role)):
+            notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
+    others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
+    if not roles.label:
+        may_be = f"; it may be {_listed(others)}" if others else ""
+        notes.append(f"no outcome recognised: set `label` to its column, or give --label{may_be}")
+    elif others:
+        notes.append(
+            f"read as features, though they may be outcomes too: {_listed(others)}; drop what is known later"
+        )
+    if not roles.id:
+        notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
+    if roles.time and table.columns[roles.time].day_or_month_first:
+        orders = table.columns[roles.time].date_orders
+        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
+        leads = "day" if roles.date_order == "dmy" else "month"
+        notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
+    label = table.columns.get(roles.label or "")
+    if label and not given.label and label.present < label.rows:
+        notes.append(
+            f"column '{roles.label}': some rows have no label; fill them before training, or leave them out"
+        )
+    return notes
+
+
+def _taken(given: Contract) -> set[str | None]:
+    """Columns that have a role, and are no features for that."""
+    roles = (given.id, given.group, given.label, given.time)
+    return {*roles, *given.coordinates, *given.drop, *given.display}
+
+
+def _time(dated: dict[str, str]) -> str | None:
+    """The row's own date: by its name, or the only one whose last word says so."""
+    named = [dated[name] for name in TIMES if name in dated]
+    ending = [
+        name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
+    ]
+    return named[0] if named else ending[0] if len(ending) == 1 else None
+
+
+def _few(summary: ColumnSummary) -> bool:
+    return (2 <= summary.n_texts <= MOST_CLASSES or summary.ticked) and not summary.unreadable
+
+
+def _dated(summary: ColumnSummary) -> bool:
+    return summary.rows > 0 and summary.dates == summary.rows and bool(summary.date_orders)
+
+
+def _coordinates(table: TableSummary, given: Contract) -> list[str]:
+    """Columns x, y and z of voxels, where no other role was given them."""
+    taken = _taken(given) | {*given.subgroup}
+    free = {name.lower(): name for name in table.columns if name not in taken}
+    if given.coordinates or not {"x", "y", "z"} <= free.keys():
+        return given.coordinates
+    axes = [free[axis] for axis in "xyz"]
+    complete = all(table.columns[axis].numbers == table.columns[axis].rows for axis in axes)
+    return axes if complete else []
+
+
+def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contract:
+    """The contract with `group_stem` where its group names each row by a stem and a running end."""
+    if not given.group or given.group_stem or given.coordinates or given.fill_down:
+        return given
+    sizes = sizes_of_stems(pc.utf8_trim_whitespace(table.keys[given.group]).to_pylist())
+    if not sizes:
+        return given
+    notes.append(
+        f"column '{given.group}': the patient is taken to be the stem of a row's name, without its running "
+        f"end ({len(sizes):,} patients; group_stem in a contract)"
+    )
+    return given.with_roles(group_stem=True)
+
+
+def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[str]]:
+    """The roles given with every other column as a feature or dropped, and what was inferred of them.
+
+    Categories and ranges are listed, and what means missing or censored is declared, so that the table reads
+    with it. Raises CohortError: no feature is left.
+    """
+    notes: list[str] = []
+    given = _with_stems(table, given, notes)
+    # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.
+    roles = given.with_roles(coordinates=_coordinates(table, given)) if given.group else given
+    if roles.coordinates != given.coordinates:
+        notes.append(f"guessed role coordinates: {', '.join(roles.coordinates)}")
+    taken = _taken(roles)
+    features: dict[str, dict[str, Any]] = {}
+    dropped, kinds, remarks = (defaultdict[str, list[str]](list) for _ in range(3))
+    for name, summary in table.columns.items():
+        if name in taken:
+            continue
+        codes = _mostly_codes(name, summary)
+        if reason := _useless(name, summary, codes):
+            dropped[reason].append(name)
+            continue
+        features[name] = feature = _feature(summary, codes)
+        kinds[feature["type"]].append(name)
+        if feature["missing"] in ("indicator", "category"):
+            kinds[f"extra column for missing (over {INDICATOR_SHARE:.0%})"].append(name)
+        for words in _remarks(summary, feature):
+            remarks[words].append(name)
+    for words, names in remarks.items():
+        quoted = [f"'{name}'" for name in names]
+        notes.append(f"column{'s' * (len(names) > 1)} {_listed(quoted)}: {words}")
+    notes += [f"inferred {kind}: {_listed(names)}" for kind, names in kinds.items()]
+    notes += [f"dropped, {reason}: {_listed(names)}" for reason, names in dropped.items()]
+    if not features:
+        raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
+    left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
+    stated = roles.to_dict()["cohort"] | {"drop": left_out}
+    return Contract.from_dict({"cohort": stated, "features": features}), notes
+
+
+def _remarks(summary: ColumnSummary, feature: Mapping[str, object]) -> Iterator[str]:
+    """What a person is to look at in a feature."""
+    if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
+        what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
+        yield f"{what} were listed in missing_values; review"
+    if feature["type"] == "number" and summary.far_codes:
+        yield "a number like -99, repeated and far from all others, was listed in missing_values; review"
+    if feature["type"] == "number" and summary.stray:
+        yield "a number lies far from all others; look at it, or set `plausible` in a contract"
+    if feature["missing"] == "no":
+        yield "ticked or blank; a blank is read as no"
+    if feature.get("censored"):
+        yield "censored values are read as their limit; review"
+
+
+def _listed(names: list[str]) -> str:
+    # One more name takes no more room than to say so.
+    return first_of(names, MOST_NAMES if len(names) > MOST_NAMES + 1 else len(names))
+
+
+def _useless(name: str, summary: ColumnSummary, codes: bool) -> str | None:
+    if summary.unreadable:
+        return "nested or binary"
+    if not summary.present:
+        return "no values"
+    if summary.clocked:
+        return "times of day or durations (write them as numbers, such as hours)"
+    if summary.dates > summary.present / 2:
+        if not summary.date_orders:
+            return "dates, but not all possible ones in one order of day and month"
+        return "dates (make an age or duration of them, or name one as time in a contract)"
+    if summary.constant and summary.present == summary.rows:
+        return "one value only"
+    distinct = summary.n_texts
+    if codes:
+        return None
+    if _mostly_numbers(summary):
+        counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
+        if counting and INDEX_NAME.fullmatch(name):
+            return "a row index"
+        if summary.whole and distinct > 20 and (is_called(name, "row", "patient") or summary.low >= EXACT):
+            return LIKE_AN_ID
+        if is_called(name, "date") and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
+            return "dates as numbers of days (format the cells as dates and save the table again)"
+        if (
+            counting
+            and summary.present == summary.rows > FEW
+            and summary.high - summary.low == summary.rows - 1
+        ):
+            return "a row index"
+        return "numbers and many other texts" if len(summary.odd_texts) > MOST_ODD else None
+    if distinct > 20 and is_called(name, "row", "patient"):
+        return LIKE_AN_ID
+    if distinct > 10 and _measured(summary.texts):
+        return "numbers with a unit or % in every cell (export bare numbers)"
+    if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
+        return "id or free text (nearly every row differs)"
+    return None
+
+
+def _measured(texts: Iterable[str]) -> bool:
+    """Whether nearly all are numbers in one or a few units."""
+    matches = [MEASURED.fullmatch(text) for text in texts]
+    units = Counter(match["unit"] for match in matches if match)
+    return sum(count for _, count in units.most_common(3)) >= 0.9 * len(matches)
+
+
+def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
+    """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
+    if summary.unreadable or summary.dates or summary.censored or is_called(name, "patient"):
+        return False
+    few = not summary.many_texts and 2 < summary.n_texts <= summary.present / ROWS_OF_CODE
+    lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
+    if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
+        seldom_twice = summary.n_texts > summary.present / 2
+        return (few or not is_called(name, "row")) and not seldom_twice and not _measured(summary.odd_texts)
+    return few and summary.whole and is_called(name, "row", "code")
+
+
+def _mostly_numbers(summary: ColumnSummary) -> bool:
+    """Numbers, but for missing codes, censored values and a few that cannot be read."""
+    if summary.native:
+        return True
+    meant = summary.numbers + summary.censored + summary.misprinted
+    if not meant or summary.zero_led:
+        return False
+    share = meant / (meant + summary.odd)
+    return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
+
+
+def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
+    if summary.ticked:
+        return {"type": "boolean", "missing": "no"}
+    numeric = not codes and _mostly_numbers(summary)
+    often_missing = summary.missing_share + (summary.coded_share if numeric else 0.0) > INDICATOR_SHARE
+    feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
+    flag = not numeric or (summary.n_texts <= 2 and summary.texts <= {"0", "1"})
+    if summary.boolean_words and flag and not summary.constant:
+        return {"type": "boolean", **feature}
+    if numeric:
+        feature["type"] = "number"
+        seen = summary.usual_range()
+        feature.update({"seen": seen} if seen else {})
+        absent = {*summary.missing_codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)}
+        feature.update({"missing_values": sorted(absent)} if absent else {})
+        feature.update({"censored": "limit"} if summary.censored else {})
+        return feature
+    unanswered = {text for text in summary.missing_codes if text.lower() in NO_ANSWER and summary.n_texts > 1}
+    if unanswered:
+        feature["missing_values"] = sorted(unanswered)
+        if truths(text.lower() for text in summary.texts - unanswered):
+            return {"type": "boolean", **feature}
+    feature.update(type="category", missing="category" if often_missing else "impute")
+    # Of many codes the next table has some that this one lacks, which is no fault of it.
+    if summary.n_texts <= MANY_VALUES:
+        feature["categories"] = sorted(summary.texts - unanswered)
+    return feature

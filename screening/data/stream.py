@@ -1,0 +1,379 @@
+"""A cohort as a stream of typed batches, read and checked in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from screening.contract.contract import Contract
+from screening.contract.parsing import Typed, filled_down, read_coordinate, read_feature, read_text, read_time
+from screening.contract.violations import Violations, described, refuse_absent
+from screening.data.cohort import Cohort, joined
+from screening.data.ids import DuplicateIds, hashed, stems_of
+from screening.data.neighbourhood import with_neighbourhood
+from screening.data.normalising import Scales, gathering
+from screening.errors import CohortError, UsageError
+from screening.io.columns import Columns, stretches
+from screening.io.opening import Readable, source_at
+from screening.io.readers import Block, Part, Source
+from screening.monitoring.drift import Gates
+
+BATCH_ROWS = 65536
+UNSEEN = "unseen_category"
+
+
+@dataclass(frozen=True)
+class TypedBlock:
+    """Rows of a table as they were typed, sound or not.
+
+    `faults`: column, kind and mask of each; `unlisted`: by column the rows whose text the contract has not.
+    """
+
+    file: str
+    first_row: int
+    rows: Cohort
+    faults: list[tuple[str, str, np.ndarray]]
+    unlisted: Mapping[str, np.ndarray]
+
+    def faulty(self) -> np.ndarray:
+        """The rows that have a fault, as a mask."""
+        return np.any(
+            [mask for _, _, mask in self.faults] or [np.zeros(self.rows.n_rows, dtype=bool)], axis=0
+        )
+
+
+class CohortStream:
+    """A cohort read in batches by a complete contract; made by `open_cohort`.
+
+    Iterating reads the table once and gives its sound rows as `Cohort` batches in row order. Violations are
+    gathered on the way and raised together at the end; from the first that the contract does not leave out,
+    no more rows are given. So what is made of the rows stands only once the iteration has ended well. Memory
+    is bounded by the batch and the number of groups.
+
+    A reading goes before only where a row cannot be judged without those behind it: of the ids alone, where
+    rows with a repeated one are left out; of all columns, where features are normalised within groups.
+
+    `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
+    decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
+
+    `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
+    ones included. Both, and what `notes` say of the rows, are known once the table was read.
+    """
+
+    def __init__(
+        self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
+        need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
+        to_score: bool = False,
+    ):  # fmt: skip
+        if batch_rows < 1:
+            raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
+        self.source, self.contract, self.batch_rows = source, contract, batch_rows
+        self.label, self.need_label = label, need_label
+        self.notes = [*source.notes, *notes]
+        self.gates, self.to_score = gates, to_score
+        self.refused: dict[str, int] = {}
+        self.n_rows = 0
+        self._checked = False
+        # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
+        self._repeats: tuple[np.ndarray, np.ndarray] | None = None
+        self._scales: list[Scales] | None = None  # Known once the whole table was read.
+        self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
+        self._display = contract.display if to_score else []
+        self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
+        refuse_absent(source, self._columns)
+        meant = {"", contract.label, *self._columns, *contract.drop, *contract.display}
+        extra = dict.fromkeys(name for file in source.files for name in file.header if name not in meant)
+        if extra:
+            self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
+
+    def check(self) -> None:
+        """Read the whole table, and give nothing out.
+
+        Raises CohortError: all violations, by column and row number.
+        """
+        for _ in self._sound():
+            pass
+
+    def __iter__(self) -> Iterator[Cohort]:
+        for typed, sound in self._sound():
+            yield self._batch(typed, sound)
+
+    def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
+        """The table in blocks, each with a mask of its sound rows."""
+        self._read_before()
+        tally, ids = _Tally(self.contract), DuplicateIds()
+        # A table that is read again was counted before.
+        gates = None if self._checked else self.gates
+        for typed in self._blocks(tally.violations):
+            rows = typed.rows
+            if self.contract.id and self._repeats is None:
+                ids.add(rows.id)
+            if gates:
+                # Values that break the contract count too: a column in other units breaks it in every row.
+                gates.add(rows.values, rows.group, typed.unlisted)
+            sound = tally.add(typed, self._repeated(rows))
+            if sound.any() and not tally.stopped:
+                yield typed, sound
+        if self.contract.id:
+            _, places = self._repeats or ids.found()
+            tally.add_repeats(self.source.files, places)
+        if gates:
+            tally.violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
+        lines = tally.concluded(len(self.source.files) > 1)
+        if not self._checked:
+            self.notes += [f"rows left out: {line}" for line in lines]
+            self.notes += gates.notes() if gates else []
+            self.refused.update(tally.refused)
+            self.n_rows, self._checked = tally.n_rows, True
+
+    def _read_before(self) -> None:
+        """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
+        if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
+            ids = DuplicateIds()
+            for _, block, _ in self._cells([self.contract.id], Violations()):
+                ids.add(read_text(block.columns[self.contract.id], "no_id").values)
+            self._repeats = ids.found()
+        if self._scales is None:
+            gathered = gathering(self.contract.features)
+            for typed in self._blocks(Violations()) if gathered else ():
+                rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
+                for each in gathered:
+                    each.add(np.asarray(rows.group), rows.values)
+            self._scales = [each.scales() for each in gathered]
+
+    def _repeated(self, rows: Cohort) -> np.ndarray:
+        """Rows to leave out because their id stands elsewhere in the table too."""
+        if self._repeats is None or not self._repeats[0].size:
+            return np.zeros(rows.n_rows, dtype=bool)
+        return np.isin(hashed(rows.id), self._repeats[0])
+
+    def _cells(
+        self, columns: Sequence[str], violations: Violations
+    ) -> Iterator[tuple[Part, Block, np.ndarray]]:
+        """The table in blocks as they are written, with the numbers of their rows."""
+        before = 0
+        for file in self.source.files:
+            above = dict.fromkeys(name for name in self.contract.fill_down if name in columns)
+            try:
+                for block in file.blocks(columns, self.batch_rows):
+                    filled = {name: filled_down(block.columns[name], above[name]) for name in above}
+                    above = {name: cells[-1].as_py() for name, cells in filled.items() if len(cells)}
+                    block = replace(block, columns={**block.columns, **filled})
+                    yield file, block, before + block.first_row + np.arange(block.n_rows)
+            except CohortError as error:
+                # The other files are still read, so that all faults come together.
+                violations.whole += error.violations
+            before += file.rows or 0
+
+    def _blocks(self, violations: Violations) -> Iterator[TypedBlock]:
+        for file, block, rows in self._cells(self._columns, violations):
+            yield self._typed(file, block, rows)
+
+    def _typed(self, file: Part, block: Block, rows: np.ndarray) -> TypedBlock:
+        contract, cells = self.contract, block.columns
+        broken = block.ragged | block.repeated_header
+        faults = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
+        unlisted: dict[str, np.ndarray] = {}
+
+        def kept(column: str, typed: Typed) -> np.ndarray:
+            for kind, mask in typed.faults:
+                # A broken row has no cells to blame.
+                if self.to_score and kind == "unknown_category":
+                    unlisted[column] = mask & ~broken
+                else:
+                    faults.append((column, kind, mask & ~broken))
+            return typed.values
+
+        def texts(columns: Sequence[str]) -> Columns | None:
+            words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
+            return Columns(words, block.n_rows) if words else None
+
+        def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
+            return kept(column, read_text(cells[column], absent, trim)) if column else None
+
+        ids, group = role(contract.id, "no_id"), role(contract.group, "no_group")
+        label = role(self.label, "no_label" if self.need_label else None, trim=True)
+        axes = [(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates]
+        day = contract.time
+        typed = Cohort(
+            id=rows.astype(str).astype(object) if ids is None else ids,
+            group=stems_of(group) if group is not None and contract.group_stem else group,
+            label=None if label is None else np.where(label == None, "", label),  # noqa: E711
+            time=kept(day, read_time(cells[day], contract.date_order)) if day else None,
+            coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
+            subgroups=texts(contract.subgroup),
+            display=texts(self._display),
+            values=Columns(
+                {
+                    name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
+                    for name, feature in contract.features.items()
+                },
+                block.n_rows,
+            ),
+            raw=None,
+            rows=rows,
+            contract=contract,
+            source=self.source,
+            notes=self.notes,
+            refused=self.refused,
+        )
+        faults += self._refused_unseen(typed.values, unlisted)
+        faults = [fault for fault in faults if fault[2].any()]
+        return TypedBlock(file.name, block.first_row, typed, faults, unlisted)
+
+    def _refused_unseen(
+        self, features: Columns, unlisted: Mapping[str, np.ndarray]
+    ) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Unseen categories that the contract does not want scored as unknown, as faults."""
+        unseen = self.gates.unseen_rows(features) if self.gates else {}
+        for name in dict.fromkeys([*unseen, *unlisted]):
+            if self.contract.unseen_policy(name) != "unknown":
+                masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
+                yield name, UNSEEN, np.any(masks, axis=0)
+
+    def _batch(self, typed: TypedBlock, good: np.ndarray) -> Cohort:
+        rows = typed.rows if good.all() else typed.rows.take(good)
+        values = rows.values
+        if rows.group is not None:
+            for scales in self._scales or ():
+                values = scales.applied(rows.group, values)
+        return replace(
+            rows, values=values, raw=rows.values.only(self._normalised) if self._normalised else None
+        )
+
+
+def open_cohort(
+    source: Readable,
+    contract: Contract | str | Path,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    label: str | None = None,
+    gates: Gates | None = None,
+    whole_groups: bool = False,
+) -> CohortStream:
+    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
+
+    `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
+    in the first pass.
+    """
+    complete = contract_of(contract)
+    if not complete.features:
+        raise CohortError(
+            "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
+        )
+    files, complete = opened(source, complete)
+    kind = GroupStream if whole_groups else CohortStream
+    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
+
+
+def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
+    """The source of a cohort, and the contract with what such a source brings: patients, neighbourhoods."""
+    files = source_at(source)
+    if not given.features and not given.group:
+        given = given.with_roles(group=files.group)
+    return with_neighbourhood(files, given)
+
+
+def contract_of(
+    contract: Contract | str | Path | None,
+    neighbourhood: int | None = None,
+    **roles: str | Sequence[str] | None,
+) -> Contract:
+    """The contract given (or an empty one), with roles from flags put in."""
+    base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
+    drop, positive = roles.get("drop") or [], roles.get("positive") or []
+    if isinstance(drop, str):
+        drop = [name.strip() for name in drop.split(",") if name.strip()]
+    roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
+    roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
+    return base.with_roles(neighbourhood=neighbourhood, **roles)
+
+
+class GroupStream(CohortStream):
+    """A cohort read group by group; memory is bounded by the largest of them."""
+
+    def __iter__(self) -> Iterator[Cohort]:
+        return whole_groups(super().__iter__())
+
+
+def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
+    """The same rows, one group a batch; CohortError where rows of a group come after those of another."""
+    batches, seen = iter(batches), set[str]()
+    parts = (
+        (name, batch.take(np.arange(rows.start, rows.stop)))
+        for batch in batches
+        for name, rows in stretches(np.asarray(batch.group))
+    )
+    for name, of_group in groupby(parts, key=itemgetter(0)):
+        if name in seen:
+            for _ in batches:
+                pass  # what else is wrong with the table is said first
+            raise CohortError(
+                "rows of a group do not stand together, as lesions need it; sort the table by its group"
+            )
+        seen.add(name)
+        yield joined([part for _, part in of_group])
+
+
+class _Tally:
+    """What the rows of a table add up to: how many are kept, left out, and break the contract."""
+
+    def __init__(self, contract: Contract):
+        self.contract = contract
+        self.violations = Violations()
+        # Rows the contract wants left out for an unseen category alone: no reason to stop.
+        self.left_out = Violations()
+        self.refused: dict[str, int] = {}
+        self.n_rows = self.n_kept = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the table is refused as a whole."""
+        violations = self.violations
+        return bool(violations.whole or (violations and self.contract.on_violation == "stop"))
+
+    def add(self, typed: TypedBlock, repeated: np.ndarray) -> np.ndarray:
+        """Count one block in; returns its sound rows as a mask."""
+        refused = np.zeros(typed.rows.n_rows, dtype=bool)
+        for column, kind, mask in typed.faults:
+            alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+            violations = self.left_out if alone else self.violations
+            violations.add(typed.file, column, kind, typed.first_row + np.flatnonzero(mask))
+            self._refuse(column, kind, mask & ~refused)
+            refused |= mask
+        self._refuse(self.contract.id or "", "repeated_id", repeated & ~refused)
+        sound = ~(refused | repeated)
+        self.n_rows += len(sound)
+        self.n_kept += int(np.count_nonzero(sound))
+        return sound
+
+    def add_repeats(self, files: Sequence[Part], places: np.ndarray) -> None:
+        """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
+        start = 0
+        for file in files:
+            rows = file.rows or 0
+            mine = places[(places >= start) & (places < start + rows)] - start
+            self.violations.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
+            start += rows
+
+    def concluded(self, several_files: bool) -> list[str]:
+        """What is left out, in words; CohortError where the table is refused as a whole."""
+        violations, left_out = self.violations, self.left_out
+        if not self.n_rows and not violations:
+            violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
+        elif (violations or left_out) and not self.n_kept and not violations.whole:
+            violations.whole.append("every row breaks the contract; was it written for another table?")
+        lines = violations.lines(several_files) + left_out.lines(several_files)
+        if self.stopped:
+            raise CohortError(lines)
+        return lines
+
+    def _refuse(self, column: str, kind: str, rows: np.ndarray) -> None:
+        if n_rows := int(np.count_nonzero(rows)):
+            reason = f"{column}: {described(kind)}" if column else described(kind)
+            self.refused[reason] = self.refused.get(reason, 0) + n_rows

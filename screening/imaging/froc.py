@@ -1,0 +1,198 @@
+"""Lesions found against false clusters a patient, and the setting and threshold chosen by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from screening.errors import UsageError
+from screening.imaging.maps import CONNECTIVITY, Grid, lesion_map
+from screening.metrics.intervals import (
+    beta_quantile,
+    design_effect,
+    percentiles,
+    share_range,
+    students_share,
+)
+from screening.metrics.threshold_search import FLAG_EVERYTHING, pick
+from screening.schemas.base import Estimate
+from screening.schemas.figures import MinSensitivity
+from screening.schemas.validation import Froc, LesionFacts
+
+# Standard deviations of the Gaussian, in voxels, and sizes of the smallest cluster that counts.
+SMOOTHINGS = (0.0, 1.0)
+SMALLEST = (1, 5, 20)
+CURVE = 30
+"""Thresholds of the FROC curve."""
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Patient:
+    """One patient whose lesions are known.
+
+    `scores`, shape (n,), are of a machine that has not seen the patient; `lesion`, shape (n,), has the number
+    of the connected lesion that a voxel lies in, from 1, and 0 for none.
+    """
+
+    grid: Grid
+    scores: np.ndarray
+    lesion: np.ndarray
+
+    @classmethod
+    def of(cls, coordinates: np.ndarray, scores: np.ndarray, positive: np.ndarray) -> Patient:
+        """A patient by the voxels that are positive: those that touch are one lesion."""
+        grid = Grid.of(coordinates)
+        return cls(grid, scores, grid.clusters(positive))
+
+    def peaks(self, scores: np.ndarray) -> np.ndarray:
+        """The highest score in each lesion, shape (n_lesions,)."""
+        peaks = np.full(int(self.lesion.max(initial=0)) + 1, -np.inf)
+        np.maximum.at(peaks, self.lesion, scores)
+        return peaks[1:]
+
+    def false_clusters(self, scores: np.ndarray, threshold: float) -> int:
+        """How many connected clusters at or above the threshold touch no lesion."""
+        number = self.grid.clusters(scores >= threshold)
+        return int(number.max(initial=0)) - len(np.unique(number[(number > 0) & (self.lesion > 0)]))
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What one way of smoothing and opening finds."""
+
+    smoothing: float
+    min_voxels: int
+    peaks: np.ndarray
+    codes: np.ndarray
+    threshold: float
+    design: float
+    false: np.ndarray
+
+    @property
+    def cost(self) -> tuple[float, float, int]:
+        """Fewest false clusters first, then the least that is done to the map."""
+        return float(self.false.mean()), self.smoothing, self.min_voxels
+
+
+def chosen_by_lesions(
+    patients: Sequence[Patient], rule: MinSensitivity, seed: int
+) -> tuple[float, LesionFacts]:
+    """The threshold, and how maps are smoothed and opened: fewest false clusters at the sensitivity asked.
+
+    The rule is of lesions; `seed` is of the draws behind the interval of false clusters.
+    Raises UsageError where there are too few lesions for the promise.
+    """
+    settings = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
+    best = min(settings, key=lambda each: each.cost)
+    m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
+    worth = students_share(len(np.unique(best.codes))) / best.design
+    hits, missed = worth * (m - misses), worth * misses
+    sensitivity = (m - misses) / (m + best.design)
+    return best.threshold, LesionFacts(
+        smoothing=best.smoothing,
+        min_voxels=best.min_voxels,
+        connectivity=CONNECTIVITY,
+        asked=rule.value,
+        n_patients=len(patients),
+        n_lesions=m,
+        missed=misses,
+        sensitivity=Estimate(
+            sensitivity,
+            min(float(beta_quantile(0.025, hits, missed + 1)), sensitivity),
+            max(float(beta_quantile(0.975, hits + 1, missed)), sensitivity),
+        ),
+        false_positives=_false_range(best.false, seed),
+        n_settings=len(settings),
+        froc=_curve(patients, best),
+    )
+
+
+def lesions_elsewhere(
+    patients: Sequence[Patient], how: LesionFacts, threshold: float, seed: int
+) -> tuple[LesionFacts, float | None]:
+    """What a threshold did to other patients' lesions, and the one that the same promise would take of them.
+
+    `patients` have the scores of maps that were smoothed and opened already, as `how` says. The share found
+    is as seen, with Wilson's interval by patient. The threshold is None where there are too few lesions.
+    """
+    peaks, codes = _peaks(patients, [each.scores for each in patients])
+    false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
+    here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
+    try:
+        local = _threshold(peaks, codes, MinSensitivity(how.asked))[0]
+    except UsageError:
+        local = None
+    seen = how.replace(
+        n_patients=len(patients),
+        n_lesions=len(peaks),
+        missed=int((peaks < threshold).sum()),
+        sensitivity=Estimate(*share_range(peaks >= threshold, codes)),
+        false_positives=_false_range(false, seed),
+        froc=_curve(patients, here),
+    )
+    return seen, local
+
+
+def _false_range(false: np.ndarray, seed: int) -> Estimate:
+    """False clusters a patient, with the interval of resampled patients."""
+    draws = np.random.default_rng(seed).choice(false, (DRAWS, len(false))).mean(axis=1)
+    low, high = percentiles(draws[:, None], len(false))
+    return Estimate(false.mean(), max(low[0], 0.0), high[0])
+
+
+def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
+    return [lesion_map(each.grid, each.scores, sd, least) for each in patients]
+
+
+def _peaks(patients: Sequence[Patient], maps: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The highest score in each lesion, and the number of its patient; (n_lesions,) each."""
+    peaks = [each.peaks(scores) for each, scores in zip(patients, maps, strict=True)]
+    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
+
+
+def _setting(patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int) -> _Setting:
+    maps = _maps(patients, sd, least)
+    peaks, codes = _peaks(patients, maps)
+    threshold, design = _threshold(peaks, codes, rule)
+    false = [each.false_clusters(scores, threshold) for each, scores in zip(patients, maps, strict=True)]
+    return _Setting(sd, least, peaks, codes, threshold, design, np.array(false, dtype=float))
+
+
+def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity) -> tuple[float, float]:
+    """The largest threshold that keeps the promise of new lesions, and the design effect of those below."""
+    m = len(peaks)
+    distinct = np.unique(peaks)
+    thresholds = np.concatenate([[FLAG_EVERYTHING], distinct])
+    hits = m - np.searchsorted(np.sort(peaks), thresholds, side="left")
+    cut = np.sort(peaks)[min(int((1 - rule.value) * m), m - 1)] if m else 0.0
+    below = peaks < cut
+    design = design_effect(below, codes) if below.any() and not below.all() else 1.0
+    # Too few patients for a promise about new ones: it then holds for further lesions of these, and the
+    # expected sensitivity says what that is worth for others.
+    for each in (design, 1.0):
+        column = int(pick(rule, hits, np.ones(len(hits)), each)) if m else 0
+        if column:
+            return float(thresholds[column]), design
+    raise UsageError(
+        f"{m} lesions are too few to promise that {rule.value:g} of new ones are found; bring more patients, "
+        "or ask for less with --min-sensitivity"
+    )
+
+
+def _curve(patients: Sequence[Patient], best: _Setting) -> Froc:
+    maps = _maps(patients, best.smoothing, best.min_voxels)
+    ordered = np.sort(best.peaks)
+    places = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
+    thresholds = np.unique(np.append(ordered[places], best.threshold))
+    false = [
+        float(np.mean([each.false_clusters(own, t) for each, own in zip(patients, maps, strict=True)]))
+        for t in thresholds
+    ]
+    return Froc(
+        threshold=thresholds.tolist(),
+        sensitivity=[float(np.mean(best.peaks >= t)) for t in thresholds],
+        false_positives=false,
+    )

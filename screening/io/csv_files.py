@@ -1,0 +1,321 @@
+"""CSV files: their encoding, delimiter and decimal mark, and their rows as text, read by Arrow in blocks.
+
+Arrow is lenient with quotes and says nothing of one that is never closed: a file that has quotes is gone
+through once by Python's strict reader, which tells the row that cannot be read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import re
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from screening.errors import CohortError
+from screening.io.number_formats import NUMBER, decimal_marks
+from screening.io.readers import Batches
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+# What is read of a file to see how it is written: characters, and rows of them.
+SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
+# What Arrow reads at a time, at least and at most; a row may reach over two.
+BLOCK_BYTES, LONGEST_LINE = 1 << 16, 16 << 20
+GZIPPED = b"\x1f\x8b"
+BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """How one CSV file is written."""
+
+    encoding: str
+    delimiter: str
+    decimal: str
+    header: list[str]
+    head: str  # the text above the first row
+    others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
+    quoted: bool = True  # there are quotes somewhere
+    broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
+
+    def note(self) -> str:
+        """The form in words."""
+        comma = ", decimal comma" if self.decimal == "," else ""
+        mark = "point" if comma else "comma"
+        but = f"{', but' if comma else ','} decimal {mark} in {', '.join(self.others)}" if self.others else ""
+        return f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}{comma}{but}"
+
+
+def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
+    """The names of the columns, and how the file is written.
+
+    The encoding is detected from the whole file, delimiter and decimal mark from its first rows.
+    Raises CohortError: not text, no header, a header that looks like a data row.
+    """
+    encoding, quoted = _examined(path)
+    with _opened_text(path, encoding) as stream:
+        text = stream.read(SAMPLE)
+    # An Excel `sep=` line is no row of the table.
+    named = re.match(r"sep=(.)\r?\n", text)
+    skipped = named.end() if named else 0
+    body = text[skipped:]
+    delimiter = named[1] if named and named[1] in DELIMITERS else _delimiter(body)
+    rows = _parsed(body, delimiter)
+    if not rows:
+        raise CohortError(f"{path.name}: the file is empty; export it again")
+    header = [name.strip() for name in rows[0]]
+    _refuse_headless(path.name, header)
+    if len(header) == 1:
+        _refuse_title(path.name, body)
+    above = text[: skipped + _header_end(body, delimiter)]
+    decimal, others = decimal_marks(rows[1:], header, delimiter)
+    form = CsvForm(encoding, delimiter, decimal, header, above, others, quoted)
+    return header, replace(form, broken=_broken_row(path, form)) if quoted else form
+
+
+def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
+    """Yield the rows in order; cells are text, blank lines no rows.
+
+    Raises CohortError: a row cannot be read; those before it were given.
+    """
+    if not form.head.endswith(("\n", "\r")):
+        return
+    at = {column: place for place, column in reversed([*enumerate(form.header)])}
+    first, broken = 1, form.broken
+    try:
+        for batch in _arrow_batches(path, form, [at[column] for column in wanted]):
+            yield batch.slice(0, broken[0] - first) if broken else batch
+            first += batch.num_rows
+            if broken and first >= broken[0]:
+                break
+    except pa.ArrowInvalid:
+        # Arrow refuses a file without rows, and a line that is longer than its blocks.
+        broken = broken or _broken_row(path, form)
+        with _opened_text(path, form.encoding) as stream:
+            empty = not stream.read(len(form.head) + BLOCK_BYTES)[len(form.head) :].strip()
+        if broken is None and not empty:
+            raise CohortError(
+                f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
+            ) from None
+    if broken:
+        raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
+
+
+def _arrow_batches(path: Path, form: CsvForm, places: list[int]) -> Batches:
+    """Rows as Arrow reads them, some columns, and two masks: rows of other widths, and repeated headers."""
+    names = [str(place) for place in range(len(form.header))]
+    above = len(re.findall(r"\r\n|\r|\n", form.head))
+    # Such a row keeps its place, its cells being empty.
+    invalid: deque[int] = deque()
+
+    def skipped(row: arrow_csv.InvalidRow) -> str:
+        invalid.append(row.number - above)
+        return "skip"
+
+    reader = arrow_csv.open_csv(
+        pa.input_stream(str(path), compression="gzip" if _packed(path) else None),
+        # Rows have numbers only where one thread reads them.
+        arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=min(max(BLOCK_BYTES, 256 * len(form.head.encode())), LONGEST_LINE),
+            skip_rows=above,
+            column_names=names,
+            encoding=form.encoding,
+        ),
+        arrow_csv.ParseOptions(
+            delimiter=form.delimiter,
+            quote_char='"' if form.quoted else False,
+            newlines_in_values=form.quoted,
+            invalid_row_handler=skipped,
+        ),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=[str(place) for place in places] or names[:1],
+            strings_can_be_null=False,
+            check_utf8=False,
+        ),
+    )
+    at = 1
+    for batch in itertools.chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
+        mine: list[int] = []
+        while invalid and invalid[0] <= at + batch.num_rows + len(mine):
+            mine.append(invalid.popleft() - at)
+        ragged = np.zeros(batch.num_rows + len(mine), dtype=bool)
+        ragged[mine] = True
+        at += len(ragged)
+        columns, repeated = batch.columns, _repeats(batch, form.header)
+        if ragged.any():
+            own = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
+            columns = [pc.fill_null(column.take(own), "") for column in columns]
+            repeated = pc.fill_null(repeated.take(own), False)
+        yield pa.record_batch(
+            [*columns[: len(places)], pa.array(ragged), repeated], [*map(str, places), "ragged", "repeated"]
+        )
+
+
+def _repeats(batch: pa.RecordBatch, header: Sequence[str]) -> pa.Array:
+    """Which rows are the header once more, as far as their columns are read."""
+    same = pa.array(np.ones(batch.num_rows, dtype=bool))
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+        if not pc.any(same).as_py():
+            break
+        same = pc.and_(same, pc.equal(pc.utf8_trim_whitespace(cells), header[int(name)]))
+    return same
+
+
+def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
+    """The first row that Python's strict reader refuses, and why."""
+    row = 0
+    try:
+        with _opened_text(path, form.encoding) as stream:
+            stream.read(len(form.head))
+            for cells in csv.reader(stream, delimiter=form.delimiter, strict=True):
+                row += bool(cells)
+    except csv.Error:
+        return row + 1, (
+            "a quote is not closed or stands inside a cell, or a cell has over 131072 characters; "
+            "double the quotes inside cells, or export the file again"
+        )
+    return None
+
+
+def _header_end(body: str, delimiter: str) -> int:
+    """Characters up to the end of the first row that has a filled cell."""
+    lines = io.StringIO(body, newline="")
+    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
+    return lines.tell()
+
+
+def _parsed(text: str, delimiter: str) -> list[list[str]]:
+    """The first rows of a text that have a filled cell."""
+    rows: list[list[str]] = []
+    try:
+        for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if any(map(str.strip, cells)):
+                rows.append(cells)
+            if len(rows) > SAMPLE_ROWS:
+                return rows
+    except csv.Error:
+        return rows
+    # The last row may be cut by the end of the sample.
+    return rows[:-1] if len(text) >= SAMPLE and len(rows) > 1 else rows
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
+
+    def fit(delimiter: str) -> tuple[float, int]:
+        widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
+        return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
+
+    return max(DELIMITERS, key=fit)
+
+
+def _refuse_title(name: str, text: str) -> None:
+    for delimiter in DELIMITERS:
+        widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
+        for width, often in widths.most_common(1):
+            if width > 2 and often > widths.total() / 2:
+                raise CohortError(
+                    f"{name}, first row: one cell above rows of {width}; is it a title? "
+                    "The column names come first: remove what stands above them"
+                )
+
+
+def _refuse_headless(name: str, header: list[str]) -> None:
+    named = [text for text in header if text]
+    numbers = [float(text) for text in named if NUMBER.fullmatch(text)]
+    # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
+    rising = len(numbers) > 2 and all(low < high for low, high in itertools.pairwise(numbers))
+    if not rising and len(numbers) * 2 > len(named):
+        # The names are not shown: here they are a patient's values.
+        raise CohortError(
+            f"{name}, first row: it looks like a patient's row, not like column names; add a header row"
+        )
+
+
+def _packed(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(2) == GZIPPED
+
+
+def _opened_bytes(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if _packed(path) else path.open("rb")
+
+
+def _opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_opened_bytes(path), encoding=encoding, newline="")
+
+
+def _examined(path: Path) -> tuple[str, bool]:
+    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
+
+    And whether it has quotes.
+    """
+    with _opened_bytes(path) as stream:
+        head = stream.read(1 << 16)
+    marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
+    if wide := marked or _utf16_without_mark(head):
+        return wide, True
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        with contextlib.suppress(UnicodeDecodeError):
+            quoted = _has_quotes(path, encoding)
+            break
+    control = sum(byte < 9 or 13 < byte < 32 for byte in head)
+    if encoding != "utf-8" and control > len(head) / 50:
+        raise CohortError(
+            f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
+        )
+    return encoding, quoted
+
+
+def _has_quotes(path: Path, encoding: str) -> bool:
+    """Whether there are quotes somewhere.
+
+    Raises UnicodeDecodeError: the file is written otherwise; CohortError: it holds what no text does.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines, quoted, foreign = 1, False, False
+    with _opened_bytes(path) as stream:
+        for chunk in iter(partial(stream.read, SAMPLE), b""):
+            text = decoder.decode(chunk)
+            if "\0" in text:
+                line = lines + text[: text.index("\0")].count("\n")
+                raise CohortError(
+                    f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
+                    "export it again as UTF-8"
+                )
+            lines += text.count("\n")
+            quoted, foreign = quoted or '"' in text, foreign or not text.isascii()
+    if decoder.getstate()[0]:
+        # A last character cut in two after others that were whole: UTF-8, but not all of it.
+        if foreign:
+            raise CohortError(f"{path.name}: cut short within a character; export it again")
+        decoder.decode(b"", final=True)
+    return quoted
+
+
+def _utf16_without_mark(head: bytes) -> str | None:
+    """ASCII digits and delimiters have a zero in the high byte only."""
+    if len(head) < 4 or len(head) % 2:
+        return None
+    for encoding, high, low in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
+        if high.count(0) > 0.6 * len(high) and low.count(0) == 0:
+            return encoding
+    return None

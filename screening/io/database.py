@@ -1,0 +1,434 @@
+"""A table or query of a database as a cohort: read-only, in blocks, with the types that the database gives.
+
+Rows come through SQLAlchemy's server-side cursor (`stream_results`), the one way that streams for every
+database it knows; DuckDB streams Arrow by itself. What the database answers is kept in a private file: asked
+again, it may answer with other rows, or in another order, unless one transaction is kept open on it all the
+while, which hospitals' databases suffer from.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import hashlib
+import sqlite3
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from screening.errors import UsageError
+from screening.files import read_bounded
+from screening.io.readers import Batches, Part, Source, put_into, refuse_header
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Kept in a file: its name is told, as that of other files is, and not where it lies.
+IN_FILES = ("sqlite", "duckdb")
+DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+MOST_QUERY_BYTES = 1 << 20
+WAIT_SECONDS = 30
+# Values in memory at a time while a database is read.
+BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
+# Whose transactions are told to change nothing by a statement; SQLAlchemy tells PostgreSQL.
+READ_ONLY = ("mysql", "mariadb", "oracle")
+# What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
+SQLITE_READS = frozenset(
+    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+)
+Settings = dict[str, str | bool | int | float | list[str]]
+# Nothing is fetched from elsewhere because a DuckDB file asks for it.
+WRITING: Settings = {"autoinstall_known_extensions": "false"}
+# Neither a query nor a view of the file reaches beyond it: no files of this host, no network, no variables of
+# this program, and nothing that a query could set otherwise.
+READING: Settings = WRITING | {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "lock_configuration": "true",
+}
+# What Arrow has a type of its own for, and what else has a text.
+TYPED = {bool, int, float, decimal.Decimal, datetime.date, datetime.datetime, datetime.time}
+PLAIN = {str, uuid.UUID, *TYPED} - {datetime.time}
+
+
+@dataclass(frozen=True)
+class Database:
+    """A table or query of a database: give it wherever a cohort is read.
+
+    It is asked once, read-only, and its rows come in blocks.
+
+    Parameters
+    ----------
+    url : str
+        Any SQLAlchemy URL, or `duckdb:///file.db`. A password in it is told nowhere.
+    table : str, optional
+        Table or view, `schema.name` where it lies in a schema.
+    query : str or Path, optional
+        File with a single SELECT. Either this or `table` is given.
+
+    Raises
+    ------
+    UsageError
+        Neither table nor query is given, or both are.
+
+    Examples
+    --------
+    >>> from screening import Database
+    >>> Database("postgresql://reader:secret@host/ward", table="admissions")
+    Database(table='admissions', query=None)
+    """
+
+    url: str = field(repr=False)
+    table: str | None = None
+    query: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.table) == bool(self.query):
+            raise UsageError("a database needs either --table NAME or --query FILE.sql")
+
+    @property
+    def name(self) -> str:
+        """The table, or the file of the query."""
+        return self.table or Path(self.query or "").name
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a database gives: the query as it was sent, the columns' names, and the rows as they come."""
+
+    query: str
+    header: list[str]
+    blocks: Iterator[pa.RecordBatch]
+    how: str = "read-only"
+
+
+def read_url(text: str) -> sa.URL:
+    """A database's URL.
+
+    Raises UsageError: it is none; it is not repeated, because a password may stand anywhere in it.
+    """
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        raise UsageError(
+            "the database's URL cannot be read; write dialect://user@host/database, duckdb:///FILE or "
+            "sqlite:///FILE"
+        ) from None
+    if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
+        raise UsageError(
+            f"a database in memory holds nothing; give the path of a file: {url.drivername}:///FILE"
+        )
+    return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
+
+
+def described(url: sa.URL) -> str:
+    """Dialect, host, port and database: no user, no password, no further settings."""
+    backend = url.get_backend_name()
+    if backend in IN_FILES:
+        return f"{backend}:///{PurePath(url.database or '').name}"
+    # A password with an @ in it that was not written %40 runs over into the host.
+    host = (url.host or "").rpartition("@")[2]
+    port = f":{url.port}" if url.port else ""
+    return f"{backend}://{host}{port}/{url.database or ''}"
+
+
+def shown(text: str) -> str:
+    """What may be told of a cohort's place, which may be a path, or a URL with a password."""
+    if "://" not in text:
+        return text
+    try:
+        return described(sa.make_url(text))
+    except (sa.exc.ArgumentError, ValueError):
+        return text.partition("://")[0] + "://"
+
+
+def safe_words(error: Exception, url: sa.URL) -> str:
+    """The first line of what a database says at the door, without anything that its URL keeps secret.
+
+    Errors of values (a text that is no number) are told by their kind alone: they may repeat a patient's.
+    """
+    original = getattr(error, "orig", None) or error
+    kind = type(original).__name__
+    if isinstance(error, sa.exc.DataError) or kind.startswith(("Conversion", "OutOfRange", "InvalidInput")):
+        return f"a value of the table cannot be read as the query wants it ({kind})"
+    line = next(iter(str(original).strip().splitlines()), kind)
+    settings = [value for values in url.normalized_query.values() for value in values]
+    for secret in filter(None, (url.password, *settings)):
+        for form in (str(secret), quote(str(secret)), quote_plus(str(secret))):
+            line = line.replace(form, "***")
+    return line
+
+
+def database_errors() -> tuple[type[Exception], ...]:
+    """What SQLAlchemy raises, and DuckDB if it is installed."""
+    try:
+        import duckdb
+    except ImportError:
+        return (sa.exc.SQLAlchemyError,)
+    return (sa.exc.SQLAlchemyError, duckdb.Error)
+
+
+def open_database(database: Database) -> Source:
+    """Ask a database once, and keep its answer.
+
+    Raises UsageError: it cannot be reached or went away, has no such table, or refuses the query because that
+    does not only read; CohortError: columns without or with the same names.
+    """
+    url = read_url(database.url)
+    query = None
+    if database.query is not None:
+        try:
+            query = read_bounded(database.query, MOST_QUERY_BYTES, UsageError).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise UsageError(f"{database.name}: a query is kept as UTF-8") from None
+        if not query.strip():
+            raise UsageError(f"{database.name}: the file is empty; a query is a single SELECT")
+    ask = _of_duckdb if url.drivername == "duckdb" else _of_sql
+    place = described(url)
+    try:
+        with ask(url, database, query) as answer:
+            part = KeptAnswer(database.name, place, answer)
+    except database_errors() as error:
+        raise UsageError(f"{database.name} of {place}: {safe_words(error, url)}") from None
+    refuse_header(part)
+    what = "the answer to" if query else "table"
+    return Source([part], [f"{database.name}: {what} {database.name} of {place}, {answer.how}"])
+
+
+class KeptAnswer(Part):
+    """The answer of a database, read like a file; `sha256` is that of its values, in their order.
+
+    It lies in a file under `TMPDIR` that nobody else can open, block by block: types may differ from block to
+    block, as those of SQLite do.
+    """
+
+    def __init__(self, name: str, place: str, answer: Answer):
+        self.name, self.header = name, answer.header
+        query = hashlib.sha256(answer.query.encode("utf-8", "surrogatepass")).hexdigest()
+        self.origin = {"place": place, "query_sha256": query}
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._starts: list[int] = []
+        digest = hashlib.sha256(repr(self.header).encode("utf-8", "surrogatepass"))
+        self.rows: int = 0
+        try:
+            for block in answer.blocks:
+                self.rows += block.num_rows
+                self._starts.append(self._file.tell())
+                # Columns are found by their place: a name may occur twice until that is refused.
+                numbered = block.rename_columns([str(place) for place in range(block.num_columns)])
+                with pa.ipc.new_stream(self._file, numbered.schema) as stream:
+                    stream.write_batch(numbered)
+                put_into(digest, numbered)
+        except database_errors() as error:
+            # Without the database's words, which may hold values.
+            kind = type(getattr(error, "orig", None) or error).__name__
+            raise UsageError(
+                f"{name}: the database stopped answering behind row {self.rows} ({kind}); nothing was kept"
+            ) from None
+        self.bytes, self.sha256 = self._file.tell(), digest.hexdigest()
+
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
+        places = [self.header.index(name) for name in wanted]
+        for start in self._starts:
+            self._file.seek(start)
+            with pa.ipc.open_stream(self._file) as stream:
+                yield stream.read_next_batch().select(places)
+
+
+@contextmanager
+def _of_sql(url: sa.URL, database: Database, query: str | None) -> Iterator[Answer]:
+    """Ask for a table or a query in a transaction that may change nothing; it is rolled back at the end."""
+    engine = _engine(url)
+    try:
+        with engine.connect() as connection:
+            sql = query
+            if sql is None:
+                quoted = connection.dialect.identifier_preparer.quote_identifier
+                sql = (
+                    f"SELECT * FROM {_quoted(str(database.table), sa.inspect(connection).has_table, quoted)}"
+                )
+            sql, how = _read_only(connection, sql, database.name)
+            asked = connection.execution_options(stream_results=True, no_parameters=True)
+            result = asked.exec_driver_sql(sql)
+            if result.cursor is None or result.cursor.description is None:
+                raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
+            header = [str(column[0]) for column in result.cursor.description]
+            try:
+                yield Answer(sql, header, _blocks(result, header), how)
+            finally:
+                result.close()
+                connection.rollback()
+    finally:
+        engine.dispose()
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() == "sqlite":
+        path = quote(str(_there(url).absolute()))
+        return sa.create_engine(
+            f"sqlite:///file:{path}?mode=ro&uri=true", connect_args={"timeout": WAIT_SECONDS}
+        )
+    try:
+        patience = {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {}
+        return sa.create_engine(url, connect_args=patience, hide_parameters=True)
+    except ModuleNotFoundError as error:
+        remedy = ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
+        raise UsageError(
+            f"{url.drivername} needs the Python package {error.name}, which is not installed{remedy}"
+        ) from None
+    except sa.exc.NoSuchModuleError:
+        raise UsageError(
+            f"SQLAlchemy knows no database called {url.drivername}; is a driver missing?"
+        ) from None
+
+
+def _there(url: sa.URL) -> Path:
+    """The file that a database is kept in; UsageError where there is none."""
+    path = Path(str(url.database))
+    if not path.is_file():
+        raise UsageError(f"there is no database file {path}")
+    return path
+
+
+def _read_only(connection: sa.Connection, sql: str, name: str) -> tuple[str, str]:
+    """Let the database refuse what changes anything; the query as it is sent, and how it is read.
+
+    PostgreSQL's cursor takes one statement, and SQLite's driver too. Where the driver may take several, no
+    semicolon is sent.
+    """
+    backend = connection.dialect.name
+    if backend == "postgresql":
+        connection.rollback()
+        connection.execution_options(postgresql_readonly=True)
+        # Large tables would else be read from wherever another reader is just now.
+        connection.exec_driver_sql("SET LOCAL synchronize_seqscans = off")
+        return sql, "read-only"
+    if backend == "sqlite":
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.set_authorizer(_sqlite_reads)
+        return sql, "read-only"
+    bare = sql.strip().removesuffix(";")
+    if ";" in bare or [*bare.lower().split(), ""][0] not in ("select", "with"):
+        raise UsageError(
+            f"{name}: a query of {backend} begins with SELECT or WITH, and holds no semicolon but at its end"
+        )
+    if backend not in READ_ONLY:
+        return bare, "in a transaction that was rolled back"
+    connection.rollback()
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    return bare, "read-only"
+
+
+def _sqlite_reads(action: int, *_: object) -> int:
+    return sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
+
+
+def _quoted(table: str, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
+    """The table as the database writes it; `schema.name` where no table has the whole name."""
+    schema, _, name = table.rpartition(".")
+    for place, called in ((None, table), (schema, name)):
+        if place != "" and has(called, place):
+            return ".".join(quoted(part) for part in (place, called) if part)
+    raise UsageError(f"the database has no table or view {table} that this user may see")
+
+
+def _block_rows(n_columns: int) -> int:
+    """Rows to take from a database at a time."""
+    return max(1, min(MOST_BLOCK_ROWS, BLOCK_CELLS // max(n_columns, 1)))
+
+
+def _blocks(result: sa.CursorResult, header: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    names = [str(place) for place in range(len(header))]
+    for rows in result.partitions(_block_rows(len(header))):
+        columns = [_arrow_of(cells) for cells in zip(*rows, strict=True)]
+        yield pa.record_batch(columns, names)
+
+
+def _arrow_of(cells: Sequence[object]) -> pa.Array:
+    """Values of one column, as a driver gives them, in the type that they share.
+
+    Values of several kinds, which SQLite may hold in one column, become texts. A column of what is no single
+    value (arrays, bytes) is kept as bytes without content, which the contract's reader refuses.
+    """
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int, float} or (len(kinds) == 1 and kinds <= TYPED):
+        try:
+            return pa.array(cells)
+        except (pa.ArrowInvalid, OverflowError):
+            # NaN, infinity, or more digits than Arrow's decimals have; whole numbers too large become texts.
+            if kinds == {decimal.Decimal}:
+                return pa.array([None if cell is None else float(str(cell)) for cell in cells])
+    if kinds & PLAIN:
+        return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())
+    return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
+
+
+def _text(cell: object) -> str:
+    if type(cell) not in PLAIN:
+        return "(no single value)"
+    # Half a character cannot be kept as UTF-8, and is told by its number.
+    return str(cell).encode("utf-8", "backslashreplace").decode()
+
+
+@contextmanager
+def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> Iterator[Answer]:
+    """Ask for a table or a query; the file is opened read-only.
+
+    Raises UsageError: the query is not one SELECT, as DuckDB's own parser reads it.
+    """
+    with duckdb_opened(url, read_only=True) as connection:
+        sql = query
+        if sql is None:
+            table = _quoted(str(database.table), lambda *names: duckdb_has(connection, *names), duckdb_quoted)
+            sql = f"SELECT * FROM {table}"
+        kinds = [statement.type.name for statement in connection.extract_statements(sql)]
+        if kinds != ["SELECT"]:
+            stated = ", ".join(kinds) or "none"
+            raise UsageError(f"{database.name}: a query is a single SELECT; its statements are: {stated}")
+        relation = connection.sql(sql)
+        reader = relation.to_arrow_reader(_block_rows(len(relation.columns)))
+        yield Answer(sql, list(relation.columns), iter(reader))
+
+
+@contextmanager
+def duckdb_opened(url: sa.URL, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the DuckDB file of a URL (extra `duckdb`)."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise UsageError('a DuckDB file needs DuckDB: pip install "screening[duckdb]"') from None
+    path = _there(url) if read_only else Path(str(url.database))
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only, config=READING if read_only else WRITING)
+    except duckdb.Error as error:
+        held = "lock" in str(error).lower()
+        why = "another program has it open for writing" if held else "it is damaged, or no DuckDB file"
+        raise UsageError(f"{path.name} cannot be opened: {why}") from None
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def duckdb_quoted(name: str) -> str:
+    """A name as DuckDB's SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def duckdb_has(connection: duckdb.DuckDBPyConnection, name: str, schema: str | None) -> bool:
+    """Whether there is such a table or view, in any schema or in that one."""
+    asked = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
+    return connection.execute(asked, [name, schema or ""]).fetchall() != [(0,)]

@@ -1,0 +1,211 @@
+"""Patients' images as a cohort: a folder a patient or a BIDS dataset; a voxel a row, a channel a column."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from screening.errors import CohortError, UsageError
+from screening.files import digest_of
+from screening.io.nifti import SUFFIXES, read_header
+from screening.io.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
+from screening.schemas.run import Geometry
+
+PATIENT = "patient_id"
+AXES = ("x", "y", "z")
+MASK = "mask"
+DATASET = "dataset_description.json"
+# What names patient, session and space is no part of a channel's name.
+WHOSE = ("sub", "ses", "space")
+Files = list[tuple[str, Path]]
+"""Columns and the files that hold them."""
+
+
+class PatientImages(Part):
+    """The images of one patient, read like a table: the voxels of the mask in the order of the files.
+
+    `name`: what errors call it: a patient's name goes into no log; `files`: columns and their NIfTI files;
+    `mask` says which voxels are rows. Without one those are that are not 0 in every channel. Raises
+    CohortError: a file cannot be read, or lies on another grid; every fault is named.
+    """
+
+    def __init__(self, patient: str, name: str, files: Files):
+        self.patient, self.name = patient, name
+        self.rows: int | None = None
+        self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
+        self._stamps = {path: stamp_of(path) for _, path in files}
+        refuse_header(self)
+        volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
+        self.volumes = {column: volume for (column, _), volume in zip(files, volumes, strict=True)}
+        self._grid = volumes[0]
+        faults = [
+            f"{volume.name}: another {what} than {files[0][0]}; bring the images of a patient onto one grid"
+            for volume in volumes
+            for what, differs in (
+                ("shape", volume.shape != self._grid.shape),
+                ("place in space", not volume.same_place(self._grid)),
+            )
+            if differs
+        ]
+        if faults:
+            raise CohortError(faults)
+        self.bytes = sum(size for size, _ in self._stamps.values())
+        digests = [f"{column} {digest_of(path)}\n" for column, path in files]
+        self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
+
+    @property
+    def geometry(self) -> Geometry | None:
+        """The grid in space; None where the images do not state one."""
+        affine = self._grid.affine
+        if affine is None:
+            return None
+        return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
+
+    def refuse_changed(self) -> None:
+        """CohortError where an image is not what it was when it was opened."""
+        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
+
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the voxels of the mask, x running fastest.
+
+        Raises CohortError: a file is damaged; the mask is empty.
+        """
+        inside = self._inside()
+        # As the file has them: the last axis is the slowest.
+        places = np.flatnonzero(inside.ravel(order="F"))
+        cells: dict[str, pa.Array] = {}
+        for name, volume in self.volumes.items():
+            if name in wanted:
+                values = volume.values().ravel(order="F")[places]
+                cells[name] = pa.array(values.astype(values.dtype.newbyteorder("=")), from_pandas=True)
+        for name, axis in zip(AXES, np.unravel_index(places, inside.shape, order="F"), strict=True):
+            cells[name] = pa.array(axis.astype(np.int32))
+        self.refuse_changed()
+        for start in range(0, len(places), batch_rows):
+            n_rows = min(batch_rows, len(places) - start)
+            part = {PATIENT: pa.array([self.patient] * n_rows)}
+            part |= {name: column.slice(start, n_rows) for name, column in cells.items()}
+            yield pa.record_batch([part[name] for name in wanted], wanted)
+
+    def _inside(self) -> np.ndarray:
+        """Which voxels are rows, shape (x, y, z)."""
+        if MASK in self.volumes:
+            mask = self.volumes[MASK].values()
+            inside = np.isfinite(mask) & (mask != 0)
+        else:
+            inside = np.zeros(self._grid.shape, dtype=bool)
+            for volume in self.volumes.values():
+                values = volume.values()
+                inside |= np.isfinite(values) & (values != 0)
+        if not inside.any():
+            raise CohortError(f"{self.name}: the mask is empty, or every voxel is 0")
+        return inside
+
+
+def open_images(folder: Path) -> Source:
+    """The source that a folder of NIfTI files or a BIDS dataset is.
+
+    Raises UsageError: there are no images, or nibabel is not installed; CohortError: images that cannot be
+    read or do not fit each other; all of them are named.
+    """
+    patients = patients_in(folder)
+    refuse_many(len(patients), folder)
+    numbered = enumerate(patients.items(), start=1)
+    parts = all_of(lambda one: PatientImages(one[1][0], f"image {one[0]}", one[1][1]), numbered)
+    placed = [part.geometry for part in parts]
+    notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
+    masked = sum(MASK in part.volumes for part in parts)
+    if masked < len(parts):
+        notes.append(f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out")
+    nowhere = placed.count(None)
+    if nowhere:
+        notes.append(f"{nowhere} state no place in space: they cannot be exported as images")
+    return Source(parts, notes, group=PATIENT, geometries=[each for each in placed if each])
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether a folder is one of images: a BIDS dataset, or folders with NIfTI files in them."""
+    if not folder.is_dir():
+        return False
+    return (folder / DATASET).is_file() or next(folder.glob("*/*.nii*"), None) is not None
+
+
+def patients_in(folder: Path) -> dict[str, Files]:
+    """The images of every patient, in the order of the patients' names."""
+    found = _of_bids(folder) if (folder / DATASET).is_file() else _of_folders(folder)
+    if not found:
+        raise UsageError(f"no NIfTI files of patients in {folder}")
+    return found
+
+
+def _of_folders(folder: Path) -> dict[str, Files]:
+    """`PATIENT/CHANNEL.nii.gz`: every file is a column by its name."""
+    patients = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    found = {each.name: [(_stem(path), path) for path in _images(each)] for each in patients}
+    return {name: files for name, files in found.items() if files}
+
+
+def _of_bids(folder: Path) -> dict[str, Files]:
+    """`sub-01/anat/` for channels; `derivatives/*/sub-01/anat/` for masks and label maps.
+
+    Raises UsageError: a subject has several sessions: their voxels lie in the same places.
+    """
+    found: dict[str, Files] = {}
+    for subject in sorted(folder.glob("sub-*")):
+        files = [(_channel(path), path) for path in _anatomical(subject)]
+        for derived in sorted(folder.glob(f"derivatives/*/{subject.name}")):
+            files += [(name, path) for path in _anatomical(derived) if (name := _map(path))]
+        if files:
+            found[subject.name] = files
+    sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in found.values()]
+    several = sum(len(each) > 1 for each in sessions)
+    if several:
+        raise UsageError(
+            f"{several} subjects have several sessions; give a dataset with the one that is to be read"
+        )
+    return found
+
+
+def _anatomical(subject: Path) -> Iterator[Path]:
+    for place in ("anat", "ses-*/anat"):
+        for folder in sorted(subject.glob(place)):
+            yield from _images(folder)
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
+    )
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"\.nii(\.gz)?$", "", path.name, flags=re.IGNORECASE)
+
+
+def _entities(path: Path) -> tuple[dict[str, str], str]:
+    """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
+    *parts, suffix = _stem(path).split("_")
+    return {key: value for key, _, value in (part.partition("-") for part in parts)}, suffix
+
+
+def _channel(path: Path) -> str:
+    """`sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`."""
+    entities, suffix = _entities(path)
+    return "_".join([*(f"{key}-{value}" for key, value in entities.items() if key not in WHOSE), suffix])
+
+
+def _map(path: Path) -> str | None:
+    """`..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask; None for others."""
+    entities, suffix = _entities(path)
+    label = entities.get("label", "brain")
+    if suffix == "mask":
+        return MASK if label == "brain" else label
+    return suffix if suffix == "dseg" else None

@@ -1,0 +1,169 @@
+"""The document of a trained model: what went in, what was tuned on what, and under which versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from screening.data.cohort import Cohort, labels_of
+from screening.data.encoding import Encoder
+from screening.data.ids import id_shape
+from screening.estimators.ensembles import FoldEnsemble
+from screening.io.columns import absent
+from screening.model_selection.folds import Study
+from screening.model_selection.held_out import HeldOut
+from screening.model_selection.judge import Judgement
+from screening.model_selection.planning import by_landmarks, cost_of_landmarks
+from screening.monitoring.column_profile import profile
+from screening.schemas.base import FORMAT_VERSION
+from screening.schemas.model import (
+    Approximation,
+    FeatureFacts,
+    MachineFacts,
+    MemberFacts,
+    ModelDocument,
+    RecipeFacts,
+    SourceFacts,
+    TrainingFacts,
+)
+from screening.schemas.validation import OperatingPointFacts, ValidationFacts
+from screening.store.serialization import versions
+
+
+def model_document(
+    study: Study,
+    held_out: HeldOut,
+    judgement: Judgement,
+    *,
+    max_rows: int | None,
+    command: str | None,
+) -> ModelDocument:
+    """What is known once every row was held out; what deserves attention is decided on it."""
+    task = study.task
+    approximation = None
+    if by_landmarks(study.params):
+        approximation = cost_of_landmarks(study, held_out)
+    return ModelDocument(
+        recipe=RecipeFacts(
+            paper=held_out.recipe.paper,
+            members=[
+                MemberFacts(search=part.search, machines=_machine(part), **_described(part))
+                for part in held_out.parts
+            ]
+            or (),
+            **_described(held_out),
+        ),
+        contract=study.cohort.contract.to_dict(),
+        task=task,
+        operating_points=[
+            OperatingPointFacts(label=name, chosen_by="training", **vars(point))
+            for name, point in zip(task.watched, judgement.points, strict=True)
+        ],
+        validation=ValidationFacts(
+            folds=study.folds,
+            repeats=len(held_out.fold),
+            n_machines=len(held_out.ensemble.machines),
+            encoded_by="negatives" if held_out.one_class else "all rows",
+            search=held_out.search,
+            class_chances=dict(zip(task.classes, held_out.class_chances, strict=False)) or None,
+            **judgement.facts,
+        ),
+        training=_training(study, held_out, approximation, max_rows, command),
+        machine=_machine(held_out),
+        versions=versions(),
+        blend=judgement.members or (),
+        attention=(),
+        arrays_sha256="",
+        validation_sha256="",
+        format_version=FORMAT_VERSION,
+        sha256="",
+    )
+
+
+def _described(held_out: HeldOut) -> dict[str, Any]:
+    """The method of a model or of a member, as much as makes its machines again."""
+    recipe = held_out.recipe
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "machine": recipe.machine,
+        "text": recipe.text,
+        "parameters": recipe.parameters | dict(held_out.search.chosen),
+    }
+
+
+def _training(
+    study: Study,
+    held_out: HeldOut,
+    approximation: Approximation | None,
+    max_rows: int | None,
+    command: str | None,
+) -> TrainingFacts:
+    cohort, sample = study.cohort, study.sample
+    return TrainingFacts(
+        source=SourceFacts.from_dict(cohort.source.to_dict()),
+        n_rows_read=cohort.n_rows + sum(cohort.refused.values()),
+        n_rows_used=sample.n_rows,
+        n_by_class=dict(sorted(Counter(labels_of(sample).tolist()).items())),
+        max_rows=max_rows,
+        window=_window(cohort),
+        seed=study.seed,
+        command=command,
+        notes=[*study.notes, *held_out.notes, *([approximation.note] if approximation else [])],
+        missing={name: float(absent(values).mean()) for name, values in cohort.values.items()},
+        features=_features(sample, held_out.encoder),
+        profile=profile(cohort.measured, cohort.contract, cohort.group),
+        leaks=study.leaks,
+        approximation=approximation,
+        ids=id_shape(cohort.id) if cohort.contract.id else None,
+    )
+
+
+def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
+    """Each feature with unit, its ranges and median."""
+    described = []
+    for name, feature in sample.contract.features.items():
+        seen, given = feature.seen, sample.values[name]
+        if seen is None and feature.type == "number" and not absent(given).all():
+            low, high = np.nanquantile(given, [0.05, 0.95])
+            seen = float(low), float(high)
+        median = encoder.medians[name]
+        described.append(
+            FeatureFacts(
+                name=name,
+                type=feature.type,
+                unit=feature.unit,
+                reference=feature.reference,
+                seen=seen,
+                median=median
+                if isinstance(median, str) or (median is not None and np.isfinite(median))
+                else None,
+                description=feature.description,
+            )
+        )
+    return described
+
+
+def _machine(held_out: HeldOut) -> MachineFacts:
+    """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
+    ensemble = held_out.ensemble
+    if not isinstance(ensemble, FoldEnsemble) or not ensemble.standing:
+        return MachineFacts(n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None)
+    machines = ensemble.standing
+    return MachineFacts(
+        n_support_vectors=len(ensemble.union[0]),
+        sv_share=held_out.sv_share,
+        passes=machines[0].passes_,
+        kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
+    )
+
+
+def _window(cohort: Cohort) -> list[str] | None:
+    """First and last day of the training rows, where the contract names a time column."""
+    if cohort.time is None:
+        return None
+    days = np.sort(np.asarray(cohort.time).astype("datetime64[D]"))
+    days = days[~np.isnat(days)]
+    return [str(days[0]), str(days[-1])] if len(days) else None

@@ -1,0 +1,392 @@
+"""Several methods on the same folds of the same cohorts, everything tuned on training rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from screening.data.cohort import Cohort, labels_of
+from screening.errors import UsageError
+from screening.files import digest_of_json
+from screening.io.database import Database
+from screening.metrics.intervals import percentiles
+from screening.metrics.paired import resampled_difference
+from screening.metrics.ranks import rank_entry
+from screening.metrics.tally import fewest_units
+from screening.model_selection.folds import Study
+from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
+from screening.model_selection.planning import LARGEST_WHOLE, laid
+from screening.model_selection.task import ask, watchable
+from screening.model_selection.validation import (
+    Outcome,
+    Validation,
+    differences,
+    mean_curve,
+    measured,
+    resampled,
+)
+from screening.parallel import opened
+from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
+from screening.recipes.recipe import Recipe
+from screening.report.comparison import render_comparison
+from screening.schemas.base import FORMAT_VERSION, Estimate
+from screening.schemas.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
+from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
+from screening.schemas.notebook import Brief, InBrief, comparison_brief
+from screening.store.serialization import versions, written
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(InBrief):
+    """The outcome of `compare`.
+
+    Parameters
+    ----------
+    facts : ComparisonDocument
+        Settings, a table, differences and curves a cohort, ranks over cohorts.
+    scores : DataFrame
+        Held-out rows: cohort, recipe, fold, id, label, class, score, flagged.
+    """
+
+    facts: ComparisonDocument
+    scores: pd.DataFrame
+
+    @cached_property
+    def document(self) -> dict[str, object]:
+        """What `comparison.json` holds."""
+        return self.facts.to_dict()
+
+    def brief(self) -> Brief:
+        return comparison_brief(self.facts)
+
+    def summary(self) -> dict[str, object]:
+        """Every figure of every method, without intervals and curves."""
+        tables = {
+            cohort.name: {
+                method.recipe: {name: figure.value for name, figure in method.figures.items()}
+                | {name: getattr(method, name) for name in ("sv_share", "fit_seconds", "score_seconds")}
+                for method in cohort.methods
+            }
+            for cohort in self.facts.cohorts
+        }
+        ranks = self.facts.ranks
+        return {
+            "control": self.facts.settings.control,
+            "cohorts": tables,
+            "ranks": None if ranks is None else ranks.to_dict(),
+        }
+
+    def table(self) -> dict[str, list[str]]:
+        """A line a cohort and method: what a person reads first."""
+        return {
+            cohort.name: [
+                f"{method.recipe:22}"
+                + "  ".join(
+                    f"{words} {_percent(method.figures[name].value)}" for name, words in _SHOWN.items()
+                )
+                for method in cohort.methods
+            ]
+            for cohort in self.facts.cohorts
+        }
+
+
+_SHOWN = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "g_mean": "G-mean",
+    "auroc": "AUROC",
+    "specificity_at": "specificity at the asked sensitivity",
+}
+
+
+def _percent(share: float | None) -> str:
+    return "    -" if share is None else f"{100 * share:5.1f}"
+
+
+def write_comparison(found: Comparison, folder: Path, templates: Path | None) -> None:
+    """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
+    (folder / "comparison.json").write_bytes(written(found.document)[1])
+    found.scores.to_parquet(folder / "scores.parquet", index=False)
+    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
+
+
+ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
+FIRST_FIGURE = {"g_mean": "g_mean", "min_sensitivity": "specificity_at"}
+"""The figure that answers a rule, by which methods are ordered and ranked; AUROC for others."""
+
+
+def compare(
+    cohorts: Mapping[str, Cohort],
+    recipes: Sequence[Recipe | str],
+    *,
+    rule: Rule = DEFAULT_RULE,
+    folds: int = 5,
+    repeats: int | None = None,
+    search: int | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    max_rows: int | None = None,
+    control: str | None = None,
+    independent: bool = False,
+    kept: Path | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> Comparison:
+    """Judge methods on the same folds, each with setting and threshold chosen from its held-out scores.
+
+    Parameters
+    ----------
+    cohorts : mapping from str to Cohort
+        Cohorts with labels, by the names that the tables give them.
+    recipes : sequence of Recipe or str
+        The control is added where it is missing.
+    rule : Rule
+        Chooses every method's threshold from its held-out scores.
+    folds : int
+        Fewer where there are fewer groups, or fewer rows of the rarer class.
+    repeats : int, optional
+        How often the folds are dealt; by default three times where fits are cheap.
+    search : int, optional
+        Settings that compete on the held-out rows; each recipe's own number by default.
+    seed : int
+        Deals the folds and the candidates.
+    jobs : int
+        Threads; -1 for all cores. The figures do not depend on it.
+    max_rows : int, optional
+        Compare on a stratified sub-sample of this many rows a cohort.
+    control : str, optional
+        Recipe that the others are compared with; the plain machine ("svm", or "one_vs_rest" where several
+        classes are told apart) if None.
+    independent : bool
+        Every row is a patient of its own, whatever the tables look like.
+    kept : Path, optional
+        Folder for finished folds: a comparison that was killed goes on from there.
+    cluster : str, optional
+        Where other processes fit the folds: ``"local:N"``, or the address of a dask scheduler. Rows
+        go there over TLS. The figures do not depend on it (docs/scale.md).
+    progress : callable, optional
+        Called with (work done, work in all).
+    command : str, optional
+        The command line, to be stated on the page.
+
+    Returns
+    -------
+    Comparison
+        Tables, differences and curves, and the held-out scores; not yet written.
+
+    Raises
+    ------
+    UsageError
+        No cohort, one whose rows are surely of the same patients with no group that says which, or that a
+        recipe cannot be asked about; `kept` belongs to another comparison; no workers.
+    RecipeError
+        A recipe is unknown, or cannot be built.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from screening import compare, read_cohort
+    >>> samples = files("screening.sample_cohorts")
+    >>> cohort = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
+    >>> compared = compare({"ward": cohort}, ["logistic", "one_class"], control="logistic", search=1)
+    >>> list(compared.summary()["cohorts"]["ward"])
+    ['logistic', 'one_class']
+    """
+    if not cohorts:
+        raise UsageError("give at least one cohort to compare on")
+    control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
+    recipes = _methods(recipes, control)
+    asked: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
+    asked |= {"max_rows": max_rows, "search": search, "seed": seed}
+    studies = {
+        name: studies_of(
+            laid(cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked),
+            recipes,
+        )
+        for name, cohort in cohorts.items()
+    }
+    settings = Settings(
+        **asked,
+        cohorts={name: _digest(cohort) for name, cohort in cohorts.items()},
+        versions=versions(),
+        control=control,
+        command=command,
+        recipes=[each.name for each in recipes],
+    )
+    with opened(cluster) as workers:
+        if workers is not None:
+            workers.check(secret=True)
+        resources = Resources(jobs, None, progress or silent, workers, kept)
+        steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
+        methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
+    at = rule.value if isinstance(rule, MinSensitivity) else ASKED
+    entries = [cohort_entry(name, studies[name][0], mine, at, seed) for name, mine in methods.items()]
+    first = FIRST_FIGURE.get(rule.name, "auroc")
+    document = ComparisonDocument(
+        format_version=FORMAT_VERSION,
+        settings=settings,
+        asked_sensitivity=at,
+        first_figure=first,
+        cohorts=entries,
+        ranks=rank_entry(entries, control, first),
+        sha256="",
+    )
+    scores = (
+        table for name, mine in methods.items() for table in _scores(name, studies[name][0].sample, mine)
+    )
+    return Comparison(document, pd.concat(scores, ignore_index=True))
+
+
+def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
+    """The study as each recipe answers its question, all of them by the same watched classes."""
+    found = []
+    for recipe in recipes:
+        task, _ = ask(study.sample, tells_apart(recipe, study.sample))
+        target = task.target(labels_of(study.sample))
+        found.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
+    return found
+
+
+Method = tuple[MethodFacts, Outcome]
+
+
+def methods_of(
+    recipes: Sequence[Recipe], studies: Sequence[Study], steps: Iterator[Resources]
+) -> list[Method]:
+    """Hold a cohort's rows out by every recipe, as `train` does, and choose thresholds by the rule.
+
+    Gives what there is to say of each method but for its figures; the first is the control. The predicted
+    class is judged too where every recipe tells all classes apart. RecipeError where no setting of a recipe
+    can be used.
+    """
+    several, encoded = all(study.task.kind == "multi" for study in studies), None
+    methods: list[Method] = []
+    for recipe, study in zip(recipes, studies, strict=True):
+        held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
+        encoded, search = encoded or held_out.encoded, held_out.search
+        validation = Validation.of(held_out, study)
+        if not several:
+            validation = replace(validation, predicted=None)
+        classes = range(len(study.task.watched))
+        points = [validation.operating_point(m, study.rule, study.seed) for m in classes]
+        may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
+        facts = MethodFacts(
+            recipe=recipe.name,
+            title=recipe.title,
+            paper=recipe.paper,
+            machine=recipe.machine,
+            control=not methods,
+            sv_share=held_out.sv_share,
+            fit_seconds=held_out.seconds[0],
+            score_seconds=held_out.seconds[1],
+            chosen=search.chosen,
+            n_candidates=search.n_candidates,
+            factor_declined=search.chosen.get("passes") == 0 if may_decline else None,
+        )
+        methods.append((facts, Outcome(validation, points)))
+    return methods
+
+
+def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: float, seed: int) -> CohortFacts:
+    """Table, differences and curves of one cohort; the first method is the control."""
+    outcomes = [outcome for _, outcome in methods]
+    draws = resampled(outcomes, asked, seed=seed)
+    estimates = [
+        {figure: float(value[0]) for figure, value in measured(outcome, asked).items()}
+        for outcome in outcomes
+    ]
+    control, watched, groups = outcomes[0], outcomes[0].validation.watched, study.groups
+    n_units = min(fewest_units(positive, groups) for positive in watched.T)
+    entries = []
+    for (facts, outcome), own, drawn in zip(methods, estimates, draws, strict=True):
+        gaps = {
+            figure: resampled_difference(
+                (value, estimates[0][figure]), (drawn[figure], draws[0][figure]), n_units
+            )
+            for figure, value in own.items()
+            if figure in estimates[0]
+        }
+        figures = {figure: _with_interval(value, drawn[figure], n_units) for figure, value in own.items()}
+        entries.append(
+            facts.replace(
+                figures=figures | dict(outcome.figures),
+                differences=None if facts.control else gaps | differences(outcome, control),
+                curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
+            )
+        )
+    return CohortFacts(
+        name=name,
+        n_rows=len(watched),
+        n_positive=int(watched.any(axis=1).sum()),
+        n_groups=None if groups is None else len(np.unique(groups)),
+        notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in study.signs)],
+        methods=entries,
+    )
+
+
+def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
+    known = draws[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(known):
+        return Estimate(value if np.isfinite(value) else None)
+    low, high = percentiles(known, n_units)
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
+    """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
+    machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
+    found: list[str] = []
+    for name in names:
+        every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
+        found += every if name == "all" else [name]
+    return list(dict.fromkeys(found))
+
+
+def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
+    """A short name for each cohort: its file's stem or its table, numbered where two share one."""
+    found: dict[str, str | Database] = {}
+    for source in sources:
+        name = source.name if isinstance(source, Database) else source
+        stem = Path(name).stem or name
+        again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
+        found[f"{stem} {again + 1}" if again else stem] = source
+    return found
+
+
+def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
+    """The recipes, the control first."""
+    loaded = [load_recipe(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    named = {recipe.name: recipe for recipe in loaded}
+    if len(named) < len(loaded):
+        raise UsageError("two of the recipes have the same name; a comparison needs each once")
+    first = named.pop(control, None) or load_recipe(control)
+    return [first, *named.values()]
+
+
+def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
+    for facts, outcome in methods:
+        for m, watched in enumerate(outcome.validation.task.watched):
+            columns: dict[str, Any] = {
+                "cohort": name,
+                "recipe": facts.recipe,
+                "fold": outcome.validation.fold,
+                "id": sample.id,
+                "label": labels_of(sample),
+                "class": watched,
+                "score": outcome.validation.scores[:, m],
+                "flagged": outcome.flagged[:, m],
+            }
+            yield pd.DataFrame(columns)
+
+
+def _digest(cohort: Cohort) -> str:
+    """SHA-256 of everything the rows come from."""
+    told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
+    return digest_of_json(told)

@@ -1,0 +1,347 @@
+"""One judgement: from scores of rows that no machine had seen, and a rule, to every figure of a page.
+
+`train` makes the held-out scores and judges them; `threshold` reads them back from the model and judges them
+by another rule; `validate` scores another cohort and tries there what the model had chosen. All call `judge`,
+so no page can show figures of two rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from screening.errors import RecipeError, UsageError
+from screening.estimators.ensembles import Pooling
+from screening.io.columns import Columns
+from screening.metrics.calibration import calibrate, calibration_elsewhere
+from screening.metrics.operating_point import FLAG_EVERYTHING, curve, summary
+from screening.metrics.operating_point import points as points_of
+from screening.metrics.paired import auroc_difference
+from screening.metrics.performance import at_local_prevalence, per_class, performance, rates
+from screening.metrics.ranking import auroc
+from screening.metrics.subgroups import performance_by_subgroup
+from screening.model_selection.search import unusable
+from screening.model_selection.task import Task
+from screening.model_selection.validation import Outcome, Validation, differences, measured
+from screening.schemas.base import Document, Estimate
+from screening.schemas.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
+from screening.schemas.model import BlendMember, MemberAlone
+from screening.schemas.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
+
+# The fold of rows that no machine of the past was trained on.
+AFTER = -1
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them."""
+
+    thresholds: np.ndarray  # (n_watched,)
+    calibration: Mapping[str, Calibration]
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """All that a model is judged by; no rule was asked to make it."""
+
+    recipe: str
+    validation: Validation  # scores of the method itself
+    # of each watched class in the whole table, of which the rows may be a sample
+    shares: Mapping[str, Estimate] = field(default_factory=dict)
+    one_class: bool = False  # whether nothing was learned from positives
+    subgroups: Columns | None = None  # text
+    prevalence: float | None = None  # as the caller or the contract states it
+    # other methods on the same folds, by recipe: members of the blend, and what it is compared with
+    methods: Mapping[str, Validation] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)  # of a blend: recipes and their titles
+    pooling: Pooling | None = None  # how they are blended
+    # What it is compared with, without figures; None where no comparison was asked for.
+    beside: Sequence[Beside] | None = None
+    # the cut in time, without figures, or why there is none; None where the table has no dates
+    forward: Forward | None = None
+    # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
+    later: Validation | None = None
+    fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
+
+    @property
+    def task(self) -> Task:
+        """The question that all of them answer."""
+        return self.validation.task
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Every figure of one rule."""
+
+    points: list[OperatingPoint]  # in the order of the watched classes
+    figures: Figures
+    members: list[BlendMember]
+    comparison: BesideFacts | None
+    forward: Forward | None
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """One a watched class, shape (n_watched,)."""
+        return np.array([point.threshold for point in self.points])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of `ValidationFacts` that a rule decides."""
+        return vars(self.figures) | {"comparison": self.comparison, "forward": self.forward}
+
+
+def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
+    """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
+
+    `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
+    chances are fixed, nothing is chosen: they are tried on these rows. It raises what `chosen` raises.
+    """
+    task, validation, groups = held.task, held.validation, held.validation.groups
+    if held.fixed is None:
+        points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
+    else:
+        points = [
+            _point_seen(held, m, threshold, rule)
+            for m, (threshold, rule) in enumerate(zip(held.fixed.thresholds, rules, strict=True))
+        ]
+    rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
+    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
+        scores, positive = validation.scores[:, m], validation.watched[:, m]
+        curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
+        tables[name] = points_of(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
+        if held.subgroups is not None:
+            subgroups[name] = performance_by_subgroup(
+                held.subgroups, scores, positive, point.threshold, groups,
+                held.shares[name].value, point.rule,
+            )  # fmt: skip
+        predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
+        if held.fixed is None:
+            rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=validation.n_settings)
+            calibration[name] = calibrate(
+                scores, positive, validation.fold, point.prevalence, groups, held.one_class
+            )
+        else:  # No interval is widened for folds and settings: none of them saw these rows.
+            seen = performance(scores, positive, point.threshold, groups)
+            rankings[name] = Ranking(**_shared_by(Ranking, seen))
+            calibration[name] = calibration_elsewhere(
+                held.fixed.calibration[name], scores, positive, groups, held.prevalence
+            )
+    confusion, rows = None, None
+    if validation.predicted is not None:
+        confusion, rows = per_class(validation.target, validation.predicted, task.classes)
+    return Judgement(
+        points=points,
+        figures=Figures(
+            grouped=groups is not None,
+            n_rows=len(validation.fold),
+            n_positive=int(validation.watched.any(axis=1).sum()),
+            n_groups=None if groups is None else len(np.unique(groups)),
+            prevalence=held.shares,
+            summary=rankings,
+            curves=curves,
+            points=tables,
+            confusion=confusion,
+            per_class=rows,
+            subgroups=subgroups,
+            predictive=predictive,
+            calibration=calibration,
+        ),
+        members=_members(held, rules, seed),
+        comparison=_comparison(held, points, rules, seed),
+        forward=_forward(held, rules, seed),
+    )
+
+
+def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
+    """The threshold of a watched class, by its number, that a rule chooses.
+
+    UsageError where only flagging every row could keep the rule, RecipeError where the machines do not do on
+    their own rows what they promise.
+    """
+    name = held.task.watched[m]
+    refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
+    point = held.validation.operating_point(m, rule, seed)
+    if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
+        if rule.confidence is not None:
+            raise UsageError(_too_few(name, point.n_positive, rule))
+        raise UsageError(
+            f"sensitivity {rule.value:g} of {name} would flag every row: many cases have the same values as "
+            "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
+            "--min-sensitivity, or take another rule such as --g-mean"
+        )
+    if held.validation.trained is not None:
+        check_model(held, m, point)
+    return point
+
+
+def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
+    """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
+    rows = held.validation
+    seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
+    figures = _shared_by(OperatingPoint, seen)
+    if held.prevalence is not None:
+        at_share = rates(seen.sensitivity, seen.specificity, held.prevalence)
+        figures |= {"prevalence": held.prevalence} | at_share
+    return OperatingPoint(rule=rule, misses=seen.false_negative, notes=(), **figures)
+
+
+def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]:
+    """The fields of a document that other documents have."""
+    return {
+        name: getattr(each, name)
+        for each in documents
+        for name in declared.model_fields
+        if hasattr(each, name)
+    }
+
+
+def _members(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[BlendMember]:
+    """What each member of a blend does alone, on the scale of the blend, and what it adds to the others."""
+    if held.pooling is None:
+        return []
+    whole, columns, pooling = held.validation, held.task.watched_columns, held.pooling
+    slopes, intercepts, weights = (
+        values[:, columns] for values in (pooling.slopes, pooling.intercepts, pooling.weights)
+    )
+    methods = [held.methods[recipe] for recipe in held.members]
+    parts = weights * (np.stack([own.scores for own in methods], axis=1) * slopes + intercepts)
+    members = []
+    for j, ((recipe, title), alone) in enumerate(zip(held.members.items(), methods, strict=True)):
+        without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
+        for m, (name, rule) in enumerate(zip(held.task.watched, rules, strict=True)):
+            threshold = alone.operating_point(m, rule, seed).threshold
+            classes[name] = MemberAlone(
+                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                gain=auroc_difference(
+                    whole.scores[:, m], without[:, m], whole.watched[:, m], whole.groups,
+                    n_settings=whole.n_settings,
+                ),
+                rule=rule,
+                threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
+                weight=float(weights[j, m]),
+            )  # fmt: skip
+        members.append(BlendMember(recipe=recipe, title=title, classes=classes))
+    return members
+
+
+def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
+    """The past judged by the rule, and what its thresholds and chances did to what came after."""
+    later, facts = held.later, held.forward
+    if later is None or facts is None:
+        return facts
+    own = dict(zip(held.task.watched, rules, strict=True))
+    rules = [own[name] for name in later.task.watched]
+    before, after = later.take(later.fold != AFTER), later.take(later.fold == AFTER)
+    past = HeldOutScores(held.recipe, before, shares=held.shares, one_class=held.one_class)
+    try:
+        earlier = judge(past, rules, seed)
+    except (UsageError, RecipeError) as error:
+        return facts.replace(reason=f"training on the past alone failed: {error}")
+    fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
+    found = judge(replace(past, validation=after, fixed=fixed), rules, seed)
+    classes = {
+        name: LaterClass(
+            **_shared_by(LaterClass, point, found.figures.summary[name], found.figures.calibration[name])
+        )
+        for name, point in zip(later.task.watched, found.points, strict=True)
+    }
+    return facts.replace(classes=classes)
+
+
+def _comparison(
+    held: HeldOutScores, points: Sequence[OperatingPoint], rules: Sequence[Rule], seed: int
+) -> BesideFacts | None:
+    """Every baseline at thresholds chosen by the same rule from its own held-out scores."""
+    if held.beside is None:
+        return None
+    shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
+    own = Outcome(held.validation, points)
+    rows = []
+    for facts in held.beside:
+        if facts.reason is None:
+            scores = held.methods[facts.recipe]
+            other = Outcome(scores, [scores.operating_point(m, rule, seed) for m, rule in enumerate(shared)])
+            facts = facts.replace(
+                thresholds=other.thresholds.tolist(),
+                figures=_figures(other),
+                differences=differences(own, other),
+            )
+        rows.append(facts)
+    figures = _figures(own)
+    return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
+
+
+def _shared(rule: Rule, point: OperatingPoint) -> Rule:
+    """The rule that chooses the others' thresholds: a threshold says nothing on another method's scale."""
+    if not isinstance(rule, Threshold):
+        return rule
+    sensitivity = 0.5 if point.sensitivity.value is None else point.sensitivity.value
+    return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
+
+
+def _figures(outcome: Outcome) -> dict[str, float | None]:
+    figures = {name: figure.value for name, figure in outcome.figures.items()}
+    several = outcome.validation.predicted is not None
+    return figures | ({"macro_recall": float(measured(outcome, 0.9)["macro_recall"][0])} if several else {})
+
+
+# Training cases flagged may fall short of the promise by this many standard errors, and by so much.
+ERRORS_SHORT, SHORT = 3.0, 0.05
+
+REMEDY = (
+    "try another recipe (logistic, svm_weighted), more settings with --search, or fewer columns with --drop"
+)
+
+
+def refuse_too_few(name: str, n_cases: int, rule: Rule) -> None:
+    """UsageError where no method could promise the rule's sensitivity from so few cases of a class."""
+    if isinstance(rule, MinSensitivity) and n_cases < _needed(rule):
+        raise UsageError(_too_few(name, n_cases, rule))
+
+
+def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
+    sure, needed = "" if rule.confidence is None else f" with confidence {rule.confidence:g}", _needed(rule)
+    # What a threshold at the lowest of so many cases promises.
+    most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
+    return (
+        f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
+        f"flagged. Bring {'more' if np.isinf(needed) else int(needed)} cases or more, or ask for less: "
+        f"--min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
+    )
+
+
+def _needed(rule: MinSensitivity) -> float:
+    """How many cases promise what is asked with a threshold at the lowest."""
+    asked = rule.value
+    if asked >= 1:
+        return np.inf
+    cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
+    return float(np.ceil(cases - 1e-9))
+
+
+def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
+    """Refuse a model that does not do on its own rows what it promises of others (RecipeError).
+
+    That is where scores cannot carry a threshold (`unusable`), or training cases are not flagged.
+    """
+    rows, recipe = held.validation, held.recipe
+    assert rows.trained is not None
+    scores, positive = rows.trained[:, [m]], rows.watched[:, m]
+    which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
+    by_all = np.zeros(len(scores), int)
+    for where, values, fold in (
+        ("", scores, by_all),
+        (" on held-out rows", rows.repeats[0][:, [m]], rows.fold),
+    ):
+        if why := unusable(values, positive.astype(int), fold):
+            raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
+    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
+    error = np.sqrt(promised * (1 - promised) / positive.sum())
+    if found < promised - max(ERRORS_SHORT * error, SHORT):
+        raise RecipeError(
+            f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
+            f"{found:.0%} of its own training cases; {REMEDY}"
+        )

@@ -1,0 +1,403 @@
+"""From a labelled cohort to a model: plan folds, hold every row out, choose a threshold, write the card."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+import pandas as pd
+
+from screening.data.cohort import Cohort, labels_of
+from screening.data.dependence import reasons
+from screening.data.encoding import Encoder
+from screening.data.ids import row_number_ids
+from screening.data.reading import Reading, read_cohort
+from screening.errors import CohortError, RecipeError, UsageError
+from screening.imaging.froc import Patient, chosen_by_lesions
+from screening.imaging.maps import lesion_map
+from screening.io.columns import Columns
+from screening.io.opening import Readable
+from screening.metrics.performance import prevalence_range
+from screening.metrics.threshold_search import alike
+from screening.model_selection import card as record
+from screening.model_selection.folds import Study, planned
+from screening.model_selection.held_out import (
+    PARTS,
+    HeldOut,
+    Progress,
+    Resources,
+    held_out_by,
+    progress_of_parts,
+    silent,
+)
+from screening.model_selection.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
+from screening.model_selection.leaks import too_good
+from screening.model_selection.planning import laid
+from screening.model_selection.revising import HELD, held_rows
+from screening.model_selection.stored_scores import columns_of
+from screening.model_selection.task import Task
+from screening.model_selection.validation import Validation, calibration_of
+from screening.parallel import Cluster
+from screening.recipes.loading import FITS, load_recipe
+from screening.recipes.recipe import ALWAYS, Recipe
+from screening.report.rules import of_model
+from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
+from screening.schemas.validation import Beside, Forward, LesionFacts
+from screening.store.model import Model
+
+
+def train(
+    cohort: Cohort | Readable,
+    recipe: Recipe | str = "auto",
+    *,
+    rule: Rule = DEFAULT_RULE,
+    folds: int = 5,
+    repeats: int | None = None,
+    search: int | None = None,
+    params: dict[str, object] | None = None,
+    max_rows: int | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    memory: int | None = None,
+    progress: Progress | None = None,
+    command: str | None = None,
+    forward: bool = True,
+    beside: Sequence[str] | None = None,
+    lesions: bool = False,
+    cluster: Cluster | None = None,
+    kept: Path | None = None,
+    independent: bool = False,
+    **reading: Unpack[Reading],
+) -> Model:
+    """Hold every row of a cohort out, choose setting and operating point on the held-out scores.
+
+    The machines of the folds are the model: a new row's score is the mean of their decisions.
+
+    Parameters
+    ----------
+    cohort : Cohort, path, URL, Database, or a pandas, polars or Arrow table
+        With labels. What is no Cohort yet is read as `reading` says.
+    recipe : Recipe or str
+        A recipe, its name, or the path of a recipe file.
+    rule : Rule
+        How the threshold is chosen from the held-out scores.
+    folds : int
+        Fewer where there are fewer groups, or fewer rows of the rarer class.
+    repeats : int, optional
+        How often the folds are dealt, at the chosen setting; by default three times where fits are cheap.
+    search : int, optional
+        Settings that compete on the held-out rows; the recipe's own number by default, 1 for none.
+    params : dict, optional
+        Parameters fixed by the caller; they are taken out of the search.
+    max_rows : int, optional
+        Train on a stratified sub-sample of this many rows.
+    seed : int
+        Deals the folds, the sub-sample and the candidates.
+    jobs : int
+        Threads; -1 for all cores. The result does not depend on it.
+    memory : int, optional
+        Bytes for kernel matrices: a Gram that does not fit is computed by rows.
+    progress : callable, optional
+        Called with (work done, work in all); when it begins, reading the cohort counts as done.
+    command : str, optional
+        The command line, to be stated on the card.
+    forward : bool
+        Also train on the past alone and test on what came after, where the contract names a time column.
+    beside : sequence of str, optional
+        Recipes to compare the method with on the same folds; by default the usual ones, () for none.
+    lesions : bool
+        Of voxels: `rule` counts lesions, connected voxels that are positive; how maps of scores are smoothed
+        and which clusters are too small is chosen with the threshold. Other methods, which are judged voxel
+        by voxel, are not compared with then.
+    cluster : Cluster, optional
+        Workers that fit the folds (`screen train --cluster`); the result does not depend on it.
+    kept : Path, optional
+        Private folder where what they fitted waits: a training that was killed goes on from there.
+    independent : bool
+        Every row is a patient of its own, whatever the table looks like.
+    **reading
+        `label`, `id`, `group`, `contract` and the like, as `read_cohort` takes them.
+
+    Returns
+    -------
+    Model
+        Not yet written; see `save_model`.
+
+    Raises
+    ------
+    UsageError
+        Rows are surely of the same patients and no group says which; no labels, one class only, too few cases
+        for the rule's promise or for two folds, or too many rows.
+    RecipeError
+        The recipe or a parameter cannot be built, or its model does not do what it would promise.
+
+    Examples
+    --------
+    >>> from screening import MinSensitivity, train
+    >>> from importlib.resources import files
+    >>> samples = files("screening.sample_cohorts")
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", rule=MinSensitivity(0.9))
+    >>> model.operating_points[0]["sensitivity"]["value"] >= 0.9
+    True
+    """
+    progress = progress or silent
+    if not isinstance(rule, Rule):
+        raise UsageError(f"rule is a rule, such as MinSensitivity(0.9), not {rule!r}")
+    if not isinstance(cohort, Cohort):
+        cohort = read_cohort(cohort, need_label=True, **reading)
+    elif reading:
+        raise UsageError(f"the cohort was read already; give {', '.join(reading)} to read_cohort")
+    progress(round(READING * PARTS), PARTS)
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    recipe.refuse_if_not_persistable()
+    if independent and cohort.contract.group is None:
+        said = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, said])
+    prevalence = rule.prevalence or cohort.contract.prevalence
+    if lesions:
+        refuse_without_lesions(cohort, rule, repeats)
+        repeats, beside, forward = 1, (), False
+
+    study = laid(
+        cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
+        max_rows=max_rows, independent=independent,
+    )  # fmt: skip
+    sample, task = study.sample, study.task
+    if not lesions:  # of which there may be more than rows of voxels tell
+        for name, n_cases in zip(task.watched, task.is_watched(labels_of(sample)).sum(axis=0), strict=True):
+            refuse_too_few(name, int(n_cases), study.rule)
+    others = recipes_of(beside, recipe, task, sample.n_rows)
+    dated = forward and sample.time is not None
+    fits = [len(recipe.members) or 1, len({other.name for other in others} - {recipe.name, *recipe.members})]
+    shares = [(READING + LAYING) * sum(fits), *fits, (JUDGING + dated / 2) * sum(fits)]
+    whole = Resources(jobs, memory, progress, cluster, kept)
+    laying, fitting, comparing, judging = progress_of_parts(whole, shares)
+    laying.progress(1, 1)
+
+    # The machines of the folds are the model: holding rows out is the training.
+    held_out = held_out_by(study, recipe, resources=fitting)
+    rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+    validation = Validation.of(scored, study)
+    if not lesions:  # whose scores are of maps
+        found = too_good(study, validation)
+        study = replace(
+            study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
+        )
+    everyone = task.is_watched(labels_of(study.cohort))
+    x = held_out.encoded.x
+    of_trained = [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
+    trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
+    methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
+    compared, fitted = baselines(study, others, held_out, comparing)
+    cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
+    scores = HeldOutScores(
+        recipe=held_out.recipe.name,
+        validation=replace(validation, trained=trained),
+        one_class=held_out.one_class,
+        subgroups=sample.subgroups,
+        shares={
+            name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
+        },
+        prevalence=prevalence,
+        methods=methods | fitted,
+        members={part.recipe.name: part.recipe.title for part in held_out.parts},
+        pooling=getattr(held_out.ensemble, "pooling", None),
+        beside=compared,
+        forward=cut,
+        later=later,
+    )
+    judging.progress(1, 2)
+    judgement = judge(scores, [rule] * len(task.watched), seed)
+    judging.progress(1, 1)
+    document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
+    if of_lesions:
+        (point,) = document.operating_points
+        document = document.replace(operating_points=[point.replace(lesions=of_lesions)])
+    attention = [*of_model(document), *reasons([*study.signs]), *row_number_ids(study.cohort)]
+    return Model(
+        document=document.replace(attention=attention).to_dict(),
+        recipe=held_out.recipe,
+        contract=study.cohort.contract,
+        encoder=held_out.encoder,
+        ensemble=held_out.ensemble,
+        calibration=calibration_of(validation, judgement.thresholds),
+        held_out=_table(scores, judgement, sample, held_rows(held_out)),
+        selftest=_self_test(held_out.encoder, sample),
+        trained=datetime.datetime.now(),
+    )
+
+
+def _table(scores: HeldOutScores, judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+    """`validation.parquet`: a line a row, in an order that does not depend on the table's."""
+    table: dict[str, np.ndarray] = {"id": sample.id}
+    if sample.group is not None:
+        table["group"] = sample.group
+    groups = scores.validation.groups
+    if groups is not None and groups is not sample.group:
+        table["unit"] = groups
+    table |= {HELD: held, "label": labels_of(sample)}
+    return Columns(table | columns_of(scores, judgement.thresholds), sample.n_rows)
+
+
+def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
+    """A few encoded rows, blended so that none is a patient's, whose scores are compared at each loading."""
+    rows = np.linspace(0, sample.n_rows - 1, min(sample.n_rows, 32)).astype(int)
+    encoded = encoder.transform(sample.take(rows))
+    return (encoded + encoded[::-1]) / 2
+
+
+AT_ONCE = 100_000  # rows that the trained machines decide on
+# About what each takes of the time that fitting takes.
+READING, LAYING, JUDGING = 0.05, 0.05, 0.2
+
+# What a method is compared with where nobody says otherwise, itself left out.
+USUAL = {"binary": ("svm", "logistic"), "multi": ("one_vs_rest", "logistic", "random_forest")}
+
+# Beside a method whose cost grows with the rows, a kernel machine on more than these would take most of the
+# time; a blend stands beside those of its members that a user would pick instead.
+LARGEST_UNASKED, PICKED = 5000, ("logistic", "histogram_boosting", "random_forest")
+
+
+def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: int) -> list[Recipe]:
+    """The recipes (names or files; None for the usual ones) to compare a method with, each once.
+
+    UsageError: one does not answer the cohort's question.
+    """
+    asked = USUAL[task.kind] if names is None else names
+    if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
+        asked = [name for name in PICKED if name in (*asked, *method.members)]
+    found = list({each.name: each for each in map(load_recipe, asked)}.values())
+    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
+    if wrong:
+        classes = "several classes" if task.kind == "multi" else "one class and the rest"
+        raise UsageError(
+            f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
+            "with --beside, or --beside none"
+        )
+    return found
+
+
+def baselines(
+    study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
+) -> tuple[list[Beside] | None, dict[str, Validation]]:
+    """Hold every row out by every other method on the method's own folds: what there is, and the scores.
+
+    A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
+    others too; one that cannot be trained on this cohort has the reason.
+    """
+    members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
+    others = [other for other in others if other.name != method.recipe.name]
+    found, scores = [], {}
+    for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
+        facts = Beside(recipe=other.name, title=other.title)
+        shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
+        try:
+            held_out = members.get(other.name) or held_out_by(
+                replace(study, params=shared), other, resources=step, like=method.encoded
+            )
+        except (RecipeError, UsageError) as error:
+            found.append(facts.replace(reason=str(error)))
+            continue
+        finally:
+            step.progress(1, 1)
+        search = held_out.search
+        found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
+        scores[other.name] = Validation.of(held_out, study)
+    return found or None, scores
+
+
+PAST_SHARE = 0.7
+FEWEST_CASES = 5
+
+
+def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, str]:
+    """Rows of the first 70 %, of what came after, and its first day (YYYY-MM-DD); whole days and groups.
+
+    A group that reaches over the cut belongs to the past; so does a row without a date.
+    """
+    days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
+    known = days.notna().to_numpy()
+    if not known.any():
+        raise UsageError("no row has a date")
+    first = (days if groups is None else days.groupby(groups).transform("min")).to_numpy("datetime64[D]")
+    cut = np.sort(first[known])[min(int(PAST_SHARE * known.sum()), known.sum() - 1)]
+    after = known & (first >= cut)
+    return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
+
+
+def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[Forward, Validation | None]:
+    """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
+    cohort, task, groups = study.sample, study.task, study.groups
+    try:
+        past, later, cut = split_by_time(cohort, groups)
+        facts = Forward(cut=cut, n_past=len(past), n_later=len(later), reason=None)
+        cases = task.is_watched(labels_of(cohort))
+        fewest = min(int(cases[rows, m].sum()) for rows in (past, later) for m in range(cases.shape[1]))
+        if fewest < FEWEST_CASES:
+            reason = f"a side of the cut holds {fewest} cases; {FEWEST_CASES} are needed"
+            return facts.replace(classes={}, reason=reason), None
+        if len(np.unique(study.target[past])) < len(task.classes):
+            raise UsageError("not all classes occur")
+        earlier = planned(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = replace(earlier, params=study.params)
+        held_out = held_out_by(earlier, recipe, resources=resources)
+        x = held_out.encoder.transform(cohort)
+    except (UsageError, CohortError, RecipeError) as error:
+        return Forward(reason=f"training on the past alone failed: {error}"), None
+    # Those of the past have the scores of the machines that held them out.
+    decisions, held = held_out.ensemble.decisions(x), held_out.decisions.astype(float)
+    repeats = np.repeat(decisions[None], len(held), axis=0)
+    fold = np.full(cohort.n_rows, AFTER)
+    repeats[:, past], fold[past] = held, held_out.fold[0]
+    if groups is not None:
+        groups = groups.astype(str).astype(object)
+        groups[past] = np.asarray(earlier.groups, str)
+    return facts, Validation.of_decisions(
+        repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
+        alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
+    )  # fmt: skip
+
+
+def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
+    if cohort.coordinates is None or cohort.group is None:
+        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
+    if not isinstance(rule, MinSensitivity):
+        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
+    if repeats not in (None, 1):
+        raise UsageError("--lesions deals the folds once; leave --repeats out")
+
+
+def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
+    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
+
+    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
+    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
+    """
+    cohort, sample = study.cohort, study.sample
+    if study.task.kind != "binary":
+        raise UsageError("--lesions tells one class from the rest; name it with --positive")
+    if study.groups is not sample.group:
+        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
+    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
+    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
+    rows = [np.flatnonzero(group == name) for name in fold]
+    patients = []
+    for at, number in zip(rows, fold.values(), strict=True):
+        part = cohort.take(at)
+        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
+        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
+    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
+    scores = np.empty(cohort.n_rows)
+    for at, each in zip(rows, patients, strict=True):
+        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
+    order = np.argsort(cohort.rows)
+    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
+    rule = Threshold(threshold, prevalence=study.rule.prevalence)
+    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

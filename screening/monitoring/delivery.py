@@ -1,0 +1,278 @@
+"""Is tonight's table the delivery that was expected: whole, of tonight, of this ward?
+
+A table can be sound row by row and wrong as a whole: half of it, yesterday's, another ward's. So it is held
+against the nights of its series. What is sure stops the night, the rest is a reason to look twice, until
+somebody accepts the delivery. A night that was surely not whole is no measure for later ones.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from screening.schemas.base import Reason
+from screening.schemas.run import Delivery
+
+FEWEST, WINDOW = 5, 28
+"""Nights of a series before its own spread is known, and how many count: wards grow and shrink."""
+# Chances of a false alarm a night: together, with what is rarer, under one in a hundred.
+NOT_WHOLE, GONE, MANY_ROWS, OLD = 0.0095, 0.001, 0.0005, 0.001
+NOBODY, UNCHANGED = 1e-3, 1e-4
+"""Chance, below which nobody of the last night is left, or nobody came or went, for another reason."""
+DOUBTFUL = 1e-3
+"""A finding that chance makes less often than this is no measure for later nights; a dip is one."""
+STAY = 0.3
+"""Share of patients that are there on the next night too, below which patients do not stay."""
+# How much few rows and many patients gone go together where nothing is wrong.
+TOGETHER = 0.5
+# A square root of a count spreads by a half, whatever the count: taken to be as sure as four nights make it.
+POISSON, ANSCOMBE, WORTH = 0.5, 3 / 8, 4
+# What a weekday can do to admissions, and to those who leave.
+OF_WEEKDAY = 0.5
+OLD_AT_FIRST = 30
+"""Days without a new row that a ward of long stays may have before its own nights tell."""
+OTHER_IDS = "ids_of_another_shape"
+ACCEPT = "where the table is right all the same, score the night with --accept-delivery REASON"
+TONIGHT = f"See whether the table and --date are tonight's; {ACCEPT}."
+WHOLE = f"See whether the export was whole and of this ward; {ACCEPT}."
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A night that had the same table, to the last byte.
+
+    `series`: as shown to people, "" for this one; `differs`: whether its tables used to be others.
+    """
+
+    night: str
+    series: str = ""
+    differs: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is unlike an expected delivery; `chance` of it, 0 where it has no part in it; `sure`: stops."""
+
+    reason: Reason
+    chance: float = 0.0
+    sure: bool = False
+
+
+def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[int, int]:
+    """Size of a sample of a night's patients, and how many of it are there on another night.
+
+    `before`, `now`: of each night the hashes of its patients, the lowest `most` of them. Where there are
+    more, those below the lower of both ends are a sample of both nights.
+    """
+    end = min((max(some) for some in (before, now) if len(some) >= most), default=None)
+    sample = {one for one in before if end is None or one <= end}
+    return len(sample), len(sample.intersection(now))
+
+
+def share_that_stays(nights: Iterable[Delivery]) -> float | None:
+    """Share of a night's patients that are there on the next night too; None where nobody is recognised."""
+    pairs = [(one.before, one.still or 0) for one in nights if one.before]
+    before, still = (sum(some) for some in zip(*pairs, strict=True)) if pairs else (0, 0)
+    return (still + 0.5) / (before + 1) if before else None
+
+
+def examine(
+    night: str,
+    tonight: Delivery,
+    past: Mapping[str, Delivery],
+    *,
+    n_files: int = 1,
+    files_expected: int | None = None,
+    rows_expected: tuple[int, int] | None = None,
+    other_ids: Sequence[str] = (),
+    same_table: Sequence[Elsewhere] = (),
+) -> tuple[Delivery, list[Finding]]:
+    """Hold a night's delivery against what was expected of it.
+
+    Parameters
+    ----------
+    night : str
+        YYYY-MM-DD.
+    tonight : Delivery
+        What was counted of the table.
+    past : mapping of night to Delivery
+        Nights of the series that were in force before this one.
+    n_files, files_expected, rows_expected
+        Files of the table, and what the contract states of files and rows.
+    other_ids : sequence of str
+        In what the ids are written unlike those of training (`screening.data.ids.other_shape`).
+    same_table : sequence of Elsewhere
+        Nights that had the same table.
+
+    Returns
+    -------
+    delivery : Delivery
+        The same with what was found, as the ledger keeps it.
+    findings : list of Finding
+        Empty where it came as expected.
+    """
+    # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
+    known_ids = any(OTHER_IDS in one.found for one in past.values())
+    nights = {day: past[day] for day in sorted(past) if day < night and past[day].measure}
+    beside = _Beside(night, tonight, dict([*nights.items()][-WINDOW:]))
+    findings = [
+        *_of_table(night, same_table),
+        *_of_ids(() if known_ids else other_ids),
+        *_as_stated(n_files, tonight.rows, files_expected, rows_expected),
+        *beside.times(),
+    ]
+    if len(beside.nights) >= FEWEST:
+        expected = beside.rows_expected()
+        low, high = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
+        tonight = beside.tonight = tonight.replace(usual=(int(np.ceil(low)), int(high)))
+        findings += beside.whole(expected)
+    found = tuple(each.reason.code for each in findings) + (OTHER_IDS,) * bool(known_ids and other_ids)
+    return tonight.replace(found=found, doubtful=any(f.chance < DOUBTFUL for f in findings)), findings
+
+
+def _of_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:
+    for one in same_table:
+        whose = f" of series {one.series}" if one.series else ""
+        if one.night != night:
+            words = f"The table is that of the night of {one.night}{whose}, byte for byte."
+            yield Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
+            return
+        # Two screens may read one ward's table every night; two wards have tables of their own.
+        if one.series and one.differs:
+            words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
+            yield Finding(Reason("table_of_another_series", words, remedy=WHOLE))
+            return
+
+
+def _of_ids(other_ids: Sequence[str]) -> Iterator[Finding]:
+    if other_ids:
+        words = (
+            f"The ids are written otherwise than in training ({'; '.join(other_ids)}): nobody is recognised."
+        )
+        yield Finding(Reason(OTHER_IDS, words, remedy=WHOLE), sure=True)
+
+
+def _as_stated(
+    n_files: int, n_rows: int, files: int | None, rows: tuple[int, int] | None
+) -> Iterator[Finding]:
+    if files is not None and n_files != files:
+        words = f"{n_files} of {files} files came (files_per_night)."
+        yield Finding(Reason("files_unexpected", words, None, n_files, files, WHOLE))
+    if rows is not None and not rows[0] <= n_rows <= rows[1]:
+        words = f"{n_rows:,} rows came, {rows[0]:,} to {rows[1]:,} are expected (rows_per_night)."
+        yield Finding(Reason("rows_unexpected", words, None, n_rows, rows[n_rows > rows[1]], WHOLE))
+
+
+class _Beside:
+    """Tonight beside the last nights that were as expected."""
+
+    def __init__(self, night: str, tonight: Delivery, nights: Mapping[str, Delivery]):
+        self.tonight, self.days, self.nights = tonight, [*nights, night], [*nights.values()]
+        self.dates = [datetime.date.fromisoformat(day) for day in self.days]
+        self.weekdays = np.eye(7)[[date.weekday() for date in self.dates]]
+        self.stay = share_that_stays(self.nights) or 0.0
+
+    def rows_expected(self) -> stats.rv_continuous:
+        """Square root of tonight's rows, by those of the night before it and by the weekday."""
+        roots = np.sqrt([one.rows for one in self.nights])
+        middle = float(roots.mean())
+        last = np.concatenate([[0.0], roots - middle])
+        design = np.column_stack([np.ones(len(last)), last, self.weekdays])
+        # Of a ward only those who came or went make the difference; rows of one patient do so together.
+        each = sum(one.rows for one in self.nights) / max(sum(one.units for one in self.nights), 1)
+        spread = POISSON * np.sqrt(each * min(1.0, 2 * (1 - self.stay)))
+        weekday = max(0.1, OF_WEEKDAY * middle / 2 * (1 - self.stay))
+        scale = np.array([10 * middle, spread, *[weekday] * 7])
+        return _next(roots, design, np.array([middle, self.stay, *[0.0] * 7]), scale, spread)
+
+    def whole(self, expected: stats.rv_continuous) -> Iterator[Finding]:
+        """Whether rows are too few and too many patients gone; or rows too many, or nobody came or went."""
+        rows, root, (low, high) = self.tonight.rows, np.sqrt(self.tonight.rows), self.tonight.usual or (0, 0)
+        words = f"{rows:,} rows came, {low:,} to {high:,} are usual after the last nights"
+        if rows > high:
+            yield Finding(Reason("rows_too_many", f"{words}.", None, rows, high, WHOLE), expected.sf(root))
+        few = [expected.cdf(root)]
+        before, still, last = self.tonight.before or 0, self.tonight.still or 0, self.days[-2]
+        if before and self.stay >= STAY:
+            stay = self.stay ** (self.dates[-1] - self.dates[-2]).days
+            words += f"; {still} of {before} patients of {last} are still there, usually {stay:.0%} of them"
+            # Some leave together, to one ward or home before a holiday: half as many decisions.
+            if not still and (1 - stay) ** (before / 2) < NOBODY:
+                yield Finding(Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE), sure=True)
+                return
+            few.append(self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE)))
+            yield from self._unchanged(stay)
+        # Two views of one loss, added as normal deviates that go together.
+        spread = np.sqrt(len(few) * (1 + (len(few) - 1) * TOGETHER))
+        chance = float(stats.norm.cdf(stats.norm.ppf(few).sum() / spread))
+        if chance < NOT_WHOLE or few[-1] < GONE:
+            yield Finding(Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance)
+
+    def _unchanged(self, stay: float) -> Iterator[Finding]:
+        """Whether the patients are those of the last night, though some leave and come every day."""
+        before, seen = self.tonight.before or 0, [one for one in self.nights if one.before]
+        came = np.mean([one.units - (one.still or 0) for one in seen])
+        chance = float(stay**before * np.exp(-came))
+        if self.tonight.still == before == self.tonight.units and chance < UNCHANGED:
+            words = f"The patients are those of {self.days[-2]}: none of {before} has left, and nobody came."
+            yield Finding(Reason("patients_unchanged", words, remedy=TONIGHT), chance)
+
+    def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
+        """Square root of how many of so many leave, by the weekday."""
+        pairs = [one for one in self.nights if one.before]
+        roots = np.sqrt([(one.before or 0) - (one.still or 0) + ANSCOMBE for one in pairs])
+        sizes = np.sqrt([*(one.before or 0 for one in pairs), before * (1 - stay) / (1 - self.stay)])
+        weekdays = self.weekdays[[*(bool(one.before) for one in self.nights), True]]
+        design = sizes[:, None] * np.column_stack([np.ones(len(sizes)), weekdays])
+        usual = np.sqrt(1 - self.stay)
+        scale = np.array([10.0, *[usual * OF_WEEKDAY / 2] * 7])
+        return _next(roots, design, np.array([usual, *[0.0] * 7]), scale, POISSON * np.sqrt(self.stay))
+
+    def times(self) -> Iterator[Finding]:
+        """Whether the newest row is older than the newest rows used to be, or of a day to come."""
+        newest = self.tonight.newest
+        if newest is None:
+            return
+        old = (self.dates[-1] - datetime.date.fromisoformat(newest)).days
+        dated = [(date, one) for date, one in zip(self.dates, self.nights, strict=False) if one.newest]
+        usual = [(date - datetime.date.fromisoformat(one.newest or "")).days for date, one in dated]
+        if old < min([-1, *usual]):
+            words = f"The newest row is of {newest}, a day still to come."
+            yield Finding(Reason("rows_of_days_to_come", words, None, old, min([-1, *usual]), TONIGHT), OLD)
+        of_one_day = all(one.oldest == one.newest for one in [self.tonight, *(one for _, one in dated)])
+        if len(usual) < FEWEST:
+            bound = 1 if of_one_day and self.tonight.rows >= FEWEST else OLD_AT_FIRST
+        elif of_one_day:
+            bound = max(usual)
+        else:
+            # A day brings a new row with a chance of its own, as if one day before these had brought none.
+            none = 1 - (1 + len(usual)) / (2 + len(usual) + sum(each for each in usual if each > 0))
+            bound = max(*usual, int(np.log(OLD) / np.log(none)))
+        if old > bound:
+            words = f"The newest row is of {newest}, {old} days before the night; at most {bound} are usual."
+            yield Finding(Reason("rows_too_old", words, None, old, bound, TONIGHT), OLD)
+
+
+def _next(
+    seen: np.ndarray, design: np.ndarray, mean: np.ndarray, scale: np.ndarray, spread: float
+) -> stats.rv_continuous:
+    """Student's t of the value that follows some: linear regression with a conjugate prior.
+
+    `seen`, shape (n,): the values; `design`, shape (n + 1, p): what explains them, and in its last row the
+    value to come; `mean`, `scale`, shape (p,): of the coefficients before anything is seen; `spread`: of the
+    values about their line, as sure as `WORTH` nights would make it.
+    """
+    past, now = design[:-1], design[-1]
+    precision = np.diag(np.square(spread / scale))
+    known = past.T @ past + precision
+    coefficients = np.linalg.solve(known, past.T @ seen + precision @ mean)
+    off = coefficients - mean
+    misfit = np.square(seen - past @ coefficients).sum() + off @ precision @ off
+    # What was fitted is no longer free to spread: the weekdays of few nights fit them nearly exactly.
+    freedom = WORTH + len(seen) - np.trace(np.linalg.solve(known, past.T @ past))
+    variance = (WORTH * spread**2 + misfit) / freedom * (1 + now @ np.linalg.solve(known, now))
+    return stats.t(freedom, now @ coefficients, np.sqrt(variance))

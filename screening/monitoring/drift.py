@@ -1,0 +1,288 @@
+"""Is tonight's table of the kind the model was trained on, and like the nights of its own series?
+
+Training stores a small profile; the pass over a night's table counts on its bins, so memory does not grow
+with the table. Every alarm is a test against chance at the night's own size, all together at `ALARMS`.
+
+A ward is not the mean of the wards that a model learned from, and says so every night: nobody can act on it.
+From twenty nights on another table than this ward's own is the alarm. What is kept of a night are counts on
+bins of training's quantiles: no value, no category that training never had, nobody's id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from screening.contract.contract import Contract
+from screening.io.columns import Columns
+from screening.monitoring import tests
+from screening.monitoring.column_profile import N_SHARES, Column
+from screening.monitoring.conversions import conversions_of
+from screening.monitoring.units import UnitShift, unit_shift
+from screening.schemas.base import Reason
+from screening.schemas.model import NumberProfile, Profile
+from screening.schemas.run import FeatureDrift
+
+# Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
+ALARMS = {"values": 0.004, "missing": 0.003, "unseen": 0.002, "outside": 0.0005, "units": 0.0005}
+# A conversion is looked for only where values differ at least so surely.
+DIFFERS = 0.001
+# Beside the test, what is worth a word.
+WORTH_SAYING = 0.1
+SHARES = {
+    "missing": ("missing_more", "without a value", 0.05),
+    "unseen": ("unseen_category", "with a category never seen in training", 0.0),
+    "outside": ("outside_range", "outside the training range", 0.02),
+}
+"""By gate: the reason's code and words, and the difference of shares that is worth a word."""
+LEAST, WINDOW = 20, 56
+"""Nights from which on a series has its own reference, and of how many of the last it is made."""
+BINS = 20
+"""Of a column, as the ledger keeps a night."""
+STAY_UNKNOWN = 0.9
+"""Share of patients taken to be there on the next night too, where no column names them."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a night's columns are held against: training, or the last nights of the series.
+
+    `where`: in words. `columns`: counts as `Column.tonight` has them, with at most `n_bins` bins. `worth`:
+    what one of its rows is worth in independent ones.
+    """
+
+    where: str
+    columns: Mapping[str, np.ndarray]
+    worth: float
+    remedy: str
+    n_bins: int | None = None
+
+    @property
+    def is_training(self) -> bool:
+        """Whether categories and range are its own."""
+        return self.n_bins is None
+
+
+def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
+    """The last nights of a series, summed, as `Gates.counts` gave each."""
+    names = counts[0]["columns"]
+    return Reference(
+        f"on this series' last {len(counts)} nights",
+        {name: np.sum([night["columns"][name] for night in counts], axis=0) for name in names},
+        worth,
+        "Ask the source of the column what has changed since the nights before.",
+        BINS,
+    )
+
+
+def independent(stay: float | None) -> float:
+    """What a patient's row is worth where so many stay: nights are alike like those of a Markov chain.
+
+    `stay`: share that is there on the next night too; None where nobody is recognised.
+    """
+    share = STAY_UNKNOWN if stay is None else stay
+    return (1 - share) / (1 + share)
+
+
+class Gates:
+    """Counts a night's rows against a training profile; a `CohortStream` feeds it in its first pass.
+
+    `past`: features it does not know are let through.
+    """
+
+    def __init__(self, past: Profile, contract: Contract):
+        self.contract, self.past = contract, past
+        self.n_rows = 0
+        self.groups: Counter[str] = Counter()
+        self.columns = {
+            name: Column(past.features[name], past.n_rows)
+            for name in contract.features
+            if name in past.features
+        }
+        self.training = Reference(
+            "in training",
+            {name: column.training for name, column in self.columns.items()},
+            min(1.0, past.n_units / max(past.n_rows, 1)),
+            "Check the source of the column; where the difference is meant, train again on rows like "
+            "tonight's.",
+        )
+        normalised = {name for name in self.columns if contract.features[name].normalise is not None}
+        # Scale and centre of the others are not taken out before scoring.
+        self.measured = {name: column for name, column in self.columns.items() if name not in normalised}
+        self.numbers = {name: column for name, column in self.measured.items() if column.numeric}
+        concerned = {"missing": len(self.columns), "values": len(self.measured)}
+        concerned["unseen"] = sum(not column.numeric for column in self.columns.values())
+        # The chance one column may have of a false alarm, so that all together keep to `ALARMS`.
+        self.allowed = {
+            gate: chance / max(concerned.get(gate, len(self.numbers)), 1) for gate, chance in ALARMS.items()
+        }
+
+    def add(
+        self,
+        features: Columns,
+        groups: np.ndarray | None = None,
+        unlisted: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
+        self.__dict__.pop("shifts", None)
+        self.n_rows += features.n_rows
+        if groups is not None:
+            self.groups.update(groups)
+        for name, column in self.columns.items():
+            column.add(features[name])
+            if unlisted and name in unlisted and self.contract.features[name].type == "ordinal":
+                # Such a row has no code, so its text is not among the values.
+                column.add_unlisted(int(np.count_nonzero(unlisted[name])))
+
+    def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
+        """Per category feature the rows whose text no training row had, as masks."""
+        return {
+            name: np.array([text not in column.known for text in features[name].tolist()], dtype=bool)
+            for name, column in self.columns.items()
+            if self.contract.features[name].type == "category" and not column.more
+        }
+
+    def stops(self) -> list[Reason]:
+        """Reasons not to score at all: columns in other units than the model's, by contract."""
+        return [
+            _of_unit(name, shift)
+            for name, shift in self.shifts.items()
+            if shift and shift.sure and self.contract.unit_policy(name) == "stop"
+        ]
+
+    def notes(self) -> list[str]:
+        """What is worth counting aloud and is no alarm: rows of unseen categories that are scored."""
+        return [
+            f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
+            "unknown"
+            for name, column in self.columns.items()
+            if (unseen := column.unseen.total()) and self.contract.unseen_policy(name) == "unknown"
+        ]
+
+    def attention(self, own: Reference | None = None) -> list[Reason]:
+        """Reasons to distrust tonight's scores; empty on 99 of 100 nights like those of the reference.
+
+        `own`: the series' own nights in place of training. A column that is in other units, surely or in some
+        rows, is an alarm whatever the nights before were: the model reads wrong numbers.
+        """
+        reasons = list[Reason]()
+        for name, column in self.columns.items():
+            shift = self.shifts.get(name)
+            told = shift is not None and (own is None or shift.sure or shift.share < 1)
+            if shift is not None and told:
+                reasons.append(_of_unit(name, shift))
+            values = name in self.measured and not told
+            reasons += self._beside(own or self.training, name, column, values)
+        return reasons
+
+    def counts(self) -> dict[str, Any]:
+        """What a night's features count, and a digest of the training whose bins they are counted on."""
+        return {
+            "bins": hashlib.sha256(json.dumps(self.past.to_dict()).encode()).hexdigest()[:16],
+            "columns": {name: column.tonight(BINS).tolist() for name, column in self.columns.items()},
+        }
+
+    def facts(self) -> dict[str, FeatureDrift]:
+        """Every feature beside training."""
+        return {
+            name: FeatureDrift(
+                psi=column.index(),
+                ks=column.distance(column.expected, column.counts),
+                outside=column.outside / column.present if column.present else 0.0,
+                unseen=column.unseen.total(),
+                normalised=name not in self.measured,
+                alarm=name in self.measured
+                and any(
+                    one.code == "values_differ" for one in self._beside(self.training, name, column, True)
+                ),
+            )
+            for name, column in self.columns.items()
+        }
+
+    @property
+    def worth(self) -> float:
+        """What a row of tonight is worth in independent ones."""
+        return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
+
+    @cached_property
+    def shifts(self) -> dict[str, UnitShift | None]:
+        """Per number the conversion that explains its values better than an honest difference would."""
+        return {name: self._shift(name, column) for name, column in self.numbers.items()}
+
+    def _shift(self, name: str, column: Column) -> UnitShift | None:
+        rows, rows_past = column.present * self.worth, column.expected.sum() * self.training.worth
+        distance = column.distance(column.expected, column.counts)
+        if distance is None or not isinstance(column.past, NumberProfile):
+            return None
+        return unit_shift(
+            column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
+            n_units=rows_past, night_units=rows, chance=self.allowed["units"],
+            differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
+        )  # fmt: skip
+
+    def _beside(self, past: Reference, name: str, column: Column, values: bool) -> Iterator[Reason]:
+        """In what a column differs from a reference by more than chance; `values`: in its values too."""
+        now, before = column.tonight(past.n_bins), past.columns[name]
+        for gate, (code, words, least) in SHARES.items():
+            (events, rows), (earlier, rows_before) = _share(gate, now), _share(gate, before)
+            usual, own = earlier / max(rows_before, 1), past.is_training and gate != "missing"
+            if not events or events / rows - usual < least or (gate == "outside" and not values):
+                continue
+            counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth
+            if own and gate == "unseen":
+                unseen = [n * self.worth for n in column.unseen.values()]
+                p = tests.never_seen(unseen, before[N_SHARES:] * past.worth, counts[1])
+            else:
+                p = tests.outside(counts[0], counts[1], counts[3]) if own else tests.more_often(*counts)
+            words = f"{events} of {rows} rows {words}" + ("" if own else f", {past.where} {usual:.0%}")
+            yield from self._sure(gate, code, name, words, p, past)
+        bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
+        distance = column.distance(bins_before, bins) or 0.0
+        if values and distance >= WORTH_SAYING:
+            if column.numeric:
+                p = tests.other_distribution(distance, bins.sum(), bins_before.sum())
+            else:
+                p = tests.other_shares(bins, bins_before)
+            words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
+            yield from self._sure("values", "values_differ", name, words, p, past)
+
+    def _sure(
+        self, gate: str, code: str, name: str, words: str, p: float, past: Reference
+    ) -> Iterator[Reason]:
+        """What a gate says, where chance does not explain it."""
+        if p < self.allowed[gate]:
+            yield Reason(code, f"{name}: {words}.", name, p, self.allowed[gate], past.remedy)
+
+
+def _share(gate: str, counts: np.ndarray) -> tuple[float, float]:
+    """Of how many rows how many a gate counts."""
+    rows, present, unseen, outside = counts[:N_SHARES].tolist()
+    events = {"missing": rows - present, "unseen": unseen, "outside": outside}
+    return events[gate], rows if gate == "missing" else present
+
+
+def _of_unit(name: str, shift: UnitShift) -> Reason:
+    conversion = shift.conversion
+    units = f"in {conversion.after} instead of {conversion.before}" if conversion.after else "in another unit"
+    if shift.share < 1:
+        words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({conversion.words})."
+    elif shift.sure:
+        units += "" if conversion.after else " than in training"
+        words = f"{name}: the values look {units} ({conversion.words})."
+    else:
+        words = f"{name}: the values may be {units} ({conversion.words}), or those of quite other patients."
+    remedy = (
+        "Convert the column, or have the source send the old unit again."
+        if shift.sure
+        else "Ask the source of the column for its unit."
+    )
+    # A conversion that is never sure has no bound, and JSON no infinity.
+    bound = shift.bound if np.isfinite(shift.bound) else None
+    return Reason("unit_changed", words, name, shift.ratio, bound, remedy)

@@ -1,0 +1,202 @@
+"""Draw the page of a model, a run, a case, a validation or a site: one HTML file that sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from screening.report import format as shown
+from screening.report import night, performance, tradeoff, worklist
+from screening.report.drawing import draw
+from screening.report.rules import drift_words, review_due
+from screening.report.worklist import others
+from screening.schemas.comparison import ExternalValidation
+from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import ExplainedCase, RunDocument
+
+SCRIPTS = ("report.js",)
+LIST = {"styles": ("report.css", "list.css"), "scripts": (*SCRIPTS, "list.js", "review.js")}
+"""What the page of a night has beside that of a model."""
+
+
+def render_model(document: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the HTML page of a trained model, of the parsed ``model.json``: always the same of the same.
+
+    `templates` are a site's own, which stand in the place of those of the same name.
+    """
+    model = ModelDocument.from_dict(document)
+    return draw(
+        "model.html.j2",
+        {
+            "useful": performance.usefulness(model),
+            "froc": performance.froc(model),
+            **_shared(model, None),
+        },
+        templates=templates,
+        styles=("report.css", "model.css"),
+        scripts=SCRIPTS,
+        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+    )
+
+
+def render_head(document: Mapping[str, object]) -> str:
+    """The head of that page: what it is fit for, and its operating points."""
+    model = ModelDocument.from_dict(document)
+    return draw(
+        "head.html.j2",
+        {"useful": performance.usefulness(model), **_head(model, None)},
+        styles=("report.css", "model.css"),
+        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+    )
+
+
+def render_run(document: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of one night, of the parsed ``run.json``; `templates` as of `render_model`.
+
+    Its ``times`` are not shown, so that a repeated run gives the same page.
+    """
+    return draw_run(RunDocument.from_dict(document), templates)
+
+
+def draw_run(run: RunDocument, templates: Path | None = None) -> str:
+    """The same of a run that was just made: its document need not be read back."""
+    blocks, pictures = _shared(run.model, run), night.has_pictures(run)
+    return draw(
+        "run.html.j2",
+        {
+            "strip": night.strip(run),
+            "list": worklist.worklist(run, blocks["places"]),
+            "review": worklist.form(run),
+            "inputs": night.data_section(run),
+            "drift": drift_words(run.drift),
+            "pictures": pictures,
+            **blocks,
+        },
+        templates=templates,
+        **LIST,
+        pictures=pictures,
+        footer=f"run {shown.name(run.run_id)}{worklist.trail(run)}",
+    )
+
+
+def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
+    return figures_of(model, run) | {
+        "beside": performance.beside(model),
+        "pruning": performance.pruning_chart(model),
+        "review_due": review_due(model),
+    }
+
+
+def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
+    """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
+    places = performance.score_places(model, worklist.scores(run) if run else [])
+    return _head(model, run) | {
+        "basis": "past patients, each scored by a model that had not seen them",
+        "panels": tradeoff.panels(model, run, places),
+        "places": places,
+        "rarest_first": performance.rarest_first(model),
+        "chances": performance.chances_of(model),
+    }
+
+
+def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
+    """The documents themselves, and what the head and the glossary of a page need beside them."""
+    return {
+        "model": model,
+        "run": run,
+        "external": None,
+        "banner": {
+            "title": shown.name(model.stated.title or f"Screening for {model.task.label}"),
+            "kind": "Trained model" if run is None else "Night of",
+            "date": "" if run is None else shown.name(run.date),
+        },
+        "explained": {
+            "by_group": model.validation.grouped,
+            "chance": any(found.earned for found in model.validation.calibration.values()),
+            "factor": any(one.get("factor") for one in model.machine.passes),
+        },
+    }
+
+
+def render_case(run: Mapping[str, object], case: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of one row of a run, as `screening.scoring.explaining.explain` tells it.
+
+    `run` is the parsed ``run.json``; `templates` as of `render_model`.
+    """
+    night_of = RunDocument.from_dict(run)
+    model = night_of.model
+    return draw(
+        "case.html.j2",
+        {
+            "case": told(night_of, ExplainedCase.from_dict(case)),
+            "people": others(model),
+            **_head(model, night_of),
+        },
+        templates=templates,
+        footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
+    )
+
+
+def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
+    """Return one row in words and figures, for the page and for the terminal."""
+    model = run.model
+    places = performance.score_places(model, [*worklist.scores(run), case.score])
+    line = worklist.line_of_case(run, case, places)
+    threshold = next(point.threshold for point in model.points if point.label == case.label)
+    said = "Flagged" if case.flagged else "Not flagged"
+    if case.rank is not None:
+        total = shown.count(run.cases_total)
+        said += f": number {shown.count(case.rank)} of {total}, the highest score first"
+    return {
+        "id": line.id,
+        "said": said,
+        "place": line.place,
+        "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
+        "why": line.values,
+        "explained": "" if case.explained is None else shown.percent(case.explained),
+        "missing": [shown.name(model.title_of(name)) for name in case.missing],
+    }
+
+
+BASIS = "patients of this cohort, scored by a model that had not seen them"
+
+
+def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
+    """Return the page of a parsed ``validation.json``; `templates` as of `screening.report.render_model`."""
+    found = ExternalValidation.from_dict(document)
+    blocks = figures_of(found.here) | {"external": found, "basis": BASIS}
+    blocks["banner"] |= {"kind": "External validation"}
+    return draw(
+        "validation.html.j2",
+        blocks,
+        templates=templates,
+        styles=("report.css", "model.css"),
+        scripts=SCRIPTS,
+        footer=f"external validation of model {shown.name(found.model.id)}",
+    )
+
+
+def render_overview(found: OverviewDocument) -> str:
+    """Return the page; the same document always gives the same text."""
+    tables = (("Tonight", found.series), ("Missed nights", found.caught_up), ("In shadow", found.shadows))
+    return draw(
+        "overview.html.j2",
+        {
+            "banner": {
+                "title": shown.text(found.title, 200),
+                "kind": "All series, night of",
+                "date": found.night,
+            },
+            "overview": found,
+            "tables": [(title, _worst_first(lines)) for title, lines in tables if lines],
+        },
+        styles=("report.css", "stacked.css", "overview.css"),
+        footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
+    )
+
+
+def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
+    """What has no page, then what wants attention, then the rest; by name within."""
+    return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))

@@ -1,0 +1,231 @@
+"""How a model performs, where a table is not enough: usefulness, other methods, chances, lesions, pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from screening.report import format as shown
+from screening.report.charts import Axes
+from screening.report.rules import best_other, flags_of, usefulness_of
+from screening.report.tradeoff import Curve
+from screening.schemas.model import ModelDocument
+from screening.schemas.validation import Beside, Calibration, DecisionCurve, OperatingPointFacts
+
+
+def score_places(model: ModelDocument, others: list[float]) -> int:
+    """Return the decimals with which every score and threshold of the page is shown."""
+    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
+
+
+def rarest_first(model: ModelDocument) -> list[int]:
+    """Return the places of the classes in the confusion matrix, rare classes first; none without a matrix."""
+    found = model.validation.confusion
+    if found is None:
+        return []
+    return sorted(range(len(found.classes)), key=lambda i: (sum(found.counts[i]), found.classes[i]))
+
+
+def froc(model: ModelDocument) -> Axes | None:
+    """The FROC curve; None where the operating point is none by lesions."""
+    facts = model.points[0].lesions
+    if facts is None:
+        return None
+    curve = facts.froc
+    # Far right of the threshold in use nobody reads; the table has the rest.
+    at = facts.false_positives.value or 0.0
+    most = max(min(max(curve.false_positives), 4 * at), 1.0)
+    drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
+    axes = Axes(
+        name="froc", x=(0.0, most), y=(0.0, 1.0), x_label="false clusters a patient", y_label="lesions found",
+        margins=(16, 24, 46, 66),
+    )  # fmt: skip
+    axes.line(
+        [curve.false_positives[place] for place in drawn],
+        [curve.sensitivity[place] for place in drawn],
+        "first",
+    )
+    axes.mark(at, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
+    return axes
+
+
+def pruning_chart(model: ModelDocument) -> Axes | None:
+    """Return the chart of the last pass's removals, or None where nothing was removed."""
+    passes = model.machine.passes
+    steps = passes[-1].get("pruning_path") if passes else None
+    if not isinstance(steps, list | tuple) or not steps:
+        return None
+    numbers = list(range(1, len(steps) + 1))
+    accuracy, error = [step[2] for step in steps], [step[3] for step in steps]
+    axes = Axes(
+        name="pruning", x=(0.0, float(len(steps))), y=(0.0, 1.0), x_label="support vectors removed",
+        y_label="training rows", height=240, title="Support vectors removed",
+        description=(
+            f"{shown.plural(len(steps), 'support vector')} of the larger class removed. On training rows, "
+            f"the rarer class found went from {shown.percent(accuracy[0])} after the first to "
+            f"{shown.percent(accuracy[-1])}, the larger class flagged from {shown.percent(error[0])} to "
+            f"{shown.percent(error[-1])}."
+        ),
+    )  # fmt: skip
+    axes.line(numbers, accuracy, "first", "rare found")
+    axes.line(numbers, error, "second", "false flags")
+    return axes
+
+
+ROUND = [step * 10**power for power in range(1, 8) for step in (1, 2, 5)]
+
+
+def usefulness(model: ModelDocument) -> dict[str, object]:
+    """Return the verdict with its reasons, the best other method, and a picture of a single class."""
+    one = model.points[0] if len(model.points) == 1 else None
+    return {
+        "verdict": usefulness_of(model),
+        "other": best_other(model.validation.comparison),
+        "other_at": _other_at(model, one) if one else None,
+        "picture": _picture(model, one) if one else None,
+    }
+
+
+def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, float] | None:
+    """Flags per 100 rows of the best other method at the prevalence in use, and its sensitivity."""
+    other = best_other(model.validation.comparison)
+    sensitivity, specificity = (
+        (other.figures or {}).get(name) if other else None for name in ("sensitivity", "specificity")
+    )
+    if sensitivity is None or specificity is None:
+        return None
+    return 100 * flags_of(point, sensitivity, specificity), sensitivity
+
+
+def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
+    """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
+    curve = Curve(model.validation.curves[point.label])
+    rates = curve.columns["flag_rate"]
+    # Capacity counts reviews, which are of patients where rows come in groups.
+    capacity = None if model.validation.grouped else model.stated.capacity
+    flag_rate, sensitivity = point.flag_rate.value, point.sensitivity.value
+    if flag_rate is None or sensitivity is None:
+        return None
+    axes = Axes(
+        name="useful", x=(0, 100), y=(0, 1), x_label="flags per 100 rows",
+        y_label="cases found (sensitivity)", height=330, margins=(52 if capacity else 16, 24, 46, 66),
+    )  # fmt: skip
+    flags = 100 * rates
+    axes.band(flags, *curve.ends["sensitivity"], "first")
+    axes.line([0, 100], [0, 1], "chance")
+    axes.line(flags, curve.columns["sensitivity"], "first")
+    if capacity is not None:
+        size = min(ROUND, key=lambda rows: abs(capacity / rows - flag_rate))
+        axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
+        axes.second_axis(
+            f"rows a night for which {shown.plural(capacity, 'review')} are enough",
+            lambda x: shown.count(100 * capacity / x) if x else "any",
+        )
+    axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
+    at, other = _other_at(model, point), best_other(model.validation.comparison)
+    if at and other:
+        axes.dot(*at, "other")
+        axes.note(*at, "second", shown.name(other.recipe))
+    return axes
+
+
+FIGURES = {
+    "auroc": "AUROC",
+    "sensitivity": "Sensitivity",
+    "specificity": "Specificity",
+    "macro_recall": "Mean recall",
+}
+
+
+def beside(model: ModelDocument) -> dict[str, object] | None:
+    """Return what stands beside other methods: figures, and in which the method is shown to differ."""
+    found = model.validation.comparison
+    if found is None:
+        return None
+    columns = {name: title for name, title in FIGURES.items() if found.figures.get(name) is not None}
+    trained = [other for other in found.beside if other.reason is None]
+    return {
+        "columns": columns,
+        "rows": [(other, *_differing(other, columns)) for other in trained],
+        "failed": [other for other in found.beside if other.reason is not None],
+    }
+
+
+def _differing(other: Beside, columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The figures that their intervals show to be higher than another method's, and those shown lower."""
+    gaps = [(title, (other.differences or {}).get(name)) for name, title in columns.items()]
+    higher = [title for title, gap in gaps if gap and gap.low is not None and gap.low > 0]
+    lower = [title for title, gap in gaps if gap and gap.high is not None and gap.high < 0]
+    return higher, lower
+
+
+def chances_of(model: ModelDocument) -> dict[str, dict[str, object]]:
+    """Return reliability and worth of acting of each watched class whose scores are chances, by its name.
+
+    Acting on the model is worth most between the thresholds `worth_from` and `worth_to` (None: nowhere);
+    `at` is the chance at the threshold in use, and `furthest` where the picture ends.
+    """
+    charts: dict[str, dict[str, object]] = {}
+    for number, point in enumerate(model.points):
+        found = model.validation.calibration.get(point.label)
+        if found is None or not found.earned or found.decision_curve is None:
+            continue
+        curve, chance = found.decision_curve, _chance_at(found, point)
+        pairs = zip(curve.threshold, curve.model, curve.all, strict=True)
+        useful = [t for t, benefit, everyone in pairs if benefit > max(everyone, 0.0) + 1e-9]
+        charts[point.label] = {
+            "reliability": _reliability(found, number),
+            "worth": _worth(curve, point, chance, number),
+            "worth_from": min(useful, default=None),
+            "worth_to": max(useful, default=None),
+            "at": chance if chance is not None and 0 < chance < 1 else None,
+            "furthest": max(curve.threshold),
+        }
+    return charts
+
+
+def _reliability(found: Calibration, number: int) -> Axes:
+    bins = found.reliability
+    axes = Axes(
+        name=f"reliability{number}", x=(0, 1), y=(0, 1), x_label="Predicted chance",
+        y_label="Observed frequency", width=330, height=260, margins=(12, 24, 46, 56),
+        as_percent=(True, True),
+    )  # fmt: skip
+    axes.line((0, 1), (0, 1), "chance")
+    xs = [one.predicted for one in bins]
+    axes.band(xs, [one.observed.low for one in bins], [one.observed.high for one in bins], "first")
+    axes.line(xs, [one.observed.value for one in bins], "first")
+    return axes
+
+
+def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | None, number: int) -> Axes:
+    at, model, everyone = curve.threshold, curve.model, curve.all
+    top = max([*model, *everyone])
+    axes = Axes(
+        name=f"worth{number}", x=(0, max(at)), y=(-0.2 * top, 1.08 * top), y_label="Net benefit",
+        x_label="Chance at which a review is worth it", width=330, height=260, margins=(12, 62, 46, 56),
+        as_percent=(True, False),
+    )  # fmt: skip
+    axes.line((0, max(at)), (0, 0), "chance", "none")
+    shown_all = [(t, a) for t, a in zip(at, everyone, strict=True) if a >= -0.2 * top]
+    axes.line([t for t, _ in shown_all], [a for _, a in shown_all], "second")
+    axes.line(at, model, "first", "model")
+    if chance is not None and chance <= max(at):
+        axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
+    return axes
+
+
+def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
+    """The chance of the condition that belongs to the threshold in use."""
+    if found.platt is None or point.flags_everything or point.sensitivity.value is None:
+        return None
+    at = np.array([point.threshold])
+    return float(found.platt.chances(at)[0][0])
+
+
+def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
+    """Cases found less reviews in vain, each weighed by the odds at that chance (Vickers 2006)."""
+    hits = point.prevalence * (point.sensitivity.value or 0.0)
+    in_vain = (1 - point.prevalence) * (1 - (point.specificity.value or 0.0))
+    return hits - in_vain * chance / (1 - chance)

@@ -1,0 +1,427 @@
+"""The list: one line a patient with the strongest reasons, what unfolds below it, and the review's form."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, get_args
+
+from markupsafe import Markup, escape
+
+from screening.report import format as shown
+from screening.schemas.base import Range
+from screening.schemas.model import Declared, ModelDocument
+from screening.schemas.run import (
+    VERDICTS,
+    Case,
+    Contribution,
+    GroupFacts,
+    Listed,
+    RunDocument,
+    Sampled,
+    State,
+    Volume,
+)
+
+MIDDLE = 50
+"""Of the 100 steps of a bar: the median of past patients."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What the page shows of a contributing value.
+
+    `bar` goes from the middle of past patients to where this value lies among them: to the right where it is
+    higher than theirs, to the left where lower; of a category, which has no order, the further the rarer.
+    """
+
+    feature: str
+    about: str
+    value: str
+    unit: str
+    range: str
+    range_is: str
+    outside: str
+    raises: bool
+    change: str
+    bar: Markup
+    past: str
+
+    @property
+    def brief(self) -> str:
+        """The value as a line has room for it: that a thing is there needs no "yes" beside its name."""
+        return "" if self.value == "yes" else self.value
+
+
+def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
+    """Return what is shown of a contribution; `places` are the decimals of scores."""
+    declared = model.declared(found.feature)
+    value = as_number(found.value, declared)
+    words = value_text(value, declared)
+    absent = value == "missing"
+    known = not declared.on_other_scale and not absent
+    reference = found.reference if known else None
+    seen = found.seen if known and not reference else None
+    return Value(
+        feature=shown.name(model.title_of(found.feature)),
+        about=shown.text(declared.description or "", 200),
+        value=words,
+        unit="" if absent else shown.unit(found.unit),
+        range=shown.value_range(reference or seen),
+        range_is="reference range" if reference else f"range in past {others(model)}",
+        outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
+        raises=found.direction != "lowers",
+        change=shown.minus(f"{found.change:+.{places}f}"),
+        bar=_bar(found),
+        past=_past(found, words, others(model)),
+    )
+
+
+def others(model: ModelDocument) -> str:
+    """What the rows of training are called beside one of tonight."""
+    return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
+
+
+def _bar(found: Contribution) -> Markup:
+    if found.lower is not None:
+        return Markup(f"M{MIDDLE} 2h{100 * found.lower - MIDDLE:.0f}")
+    if found.alike is not None:
+        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - found.alike):.0f}")
+    return Markup("")
+
+
+def _past(found: Contribution, value: str, people: str) -> str:
+    if found.alike is not None:
+        as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
+        return f"{as_in} {shown.percent(found.alike)} of past {people}"
+    if found.lower is None:
+        return ""
+    share = max(found.lower, 1 - found.lower)
+    return f"{'higher' if found.lower >= 0.5 else 'lower'} than {shown.percent(share)} of past {people}"
+
+
+def as_number(value: str, declared: Declared) -> str | float:
+    """Return the number in a text where the contract declares a number; anything else as it came."""
+    if declared.type != "number":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def value_text(value: str | float | None, declared: Declared) -> str:
+    """Return a patient's value as the contract means it: yes or no, the category, or a number."""
+    if value is None or value != value:
+        return "missing"
+    kind, categories = declared.type, declared.categories or ()
+    if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
+        return "yes" if value else "no"
+    if not shown.finite(value):
+        return shown.name(value)
+    if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
+        return shown.name(categories[int(value)])
+    return shown.number(value)
+
+
+def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
+    """Return the word for a value below or above a range, nothing for one within."""
+    if not shown.finite(value) or bounds is None:
+        return ""
+    low, high = bounds
+    if high is not None and value > high:
+        return above
+    return below if low is not None and value < low else ""
+
+
+OPEN = 50
+"""Lines in sight at first; the others are folded in stretches."""
+ROWS_OF_PATIENT = 5
+REASONS = 3
+# An id longer than this is cut in its middle where the line is too short for it, and whole in print.
+TAIL = 6
+# Without a calibration of the model the scale of rarity ends at one in so many.
+RAREST = 1000
+
+
+@dataclass(frozen=True)
+class Line:
+    """A flagged patient, or one of those near the threshold; those explained unfold.
+
+    `case` is what the document holds; `facts` and what follows are below the line.
+    """
+
+    case: Listed
+    id: str
+    as_it_is: Markup
+    score: float
+    odds: Mapping[str, str]
+    rank: int | None = None
+    exact: str = ""
+    panel: int = 0
+    remarks: Sequence[str] = ()
+    unfolds: bool = True
+    facts: Sequence[tuple[str, str]] = ()
+    values: Sequence[Value] = ()
+    rows: Sequence[Line] = ()
+    volume: Volume | None = None
+
+    @property
+    def place(self) -> list[str]:
+        """What the contract wants shown beside an id, such as ward and bed."""
+        return _place(self.case)
+
+    @property
+    def why(self) -> Sequence[Value]:
+        """The few values that raise the score most, of a patient those of the highest row."""
+        values = self.rows[0].values if self.rows else self.values
+        return [value for value in values if value.raises][:REASONS]
+
+    @property
+    def head(self) -> str:
+        """The id but for its last letters, which stay in sight where the rest is cut."""
+        return self.id[:-TAIL] if len(self.id) > 2 * TAIL else ""
+
+    @property
+    def tail(self) -> str:
+        """The last letters of the id, or all of a short one."""
+        return self.id[len(self.head) :]
+
+    @property
+    def judged(self) -> bool:
+        """Whether somebody has judged it on a night before: no work of tonight."""
+        return self.case.state in ("ruled out", "known")
+
+
+def _place(listed: Listed | Sampled) -> list[str]:
+    return [shown.name(text) for text in (listed.display or {}).values()]
+
+
+def scores(run: RunDocument) -> list[float]:
+    """Return every score named on the page, to settle how many decimals tell them apart."""
+    return [case.score for case in (*run.cases, *run.near_misses)]
+
+
+def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
+    """Return the line of a row."""
+    model = run.model
+    line = Line(
+        case=case,
+        id=shown.name(case.id),
+        as_it_is=as_it_is(case.id),
+        score=case.score,
+        odds=_odds(run, case),
+        rank=rank,
+        exact=_on_class_scale(model, case),
+        panel=[point.label for point in model.points].index(case.label),
+        remarks=list(filter(None, [judged_words(case, "")])),
+        unfolds=False,
+    )
+    if case.contributions is None:
+        return line
+    facts = _facts(run, case, case.score, places)
+    if case.votes:
+        facts += [
+            ("Component models", f"{sum(case.votes.values())} of {len(case.votes)} also flag this patient")
+        ]
+    history = judged_words(case)
+    facts += [("So far", history)] if history else []
+    values = [value_of(model, each, places) for each in case.contributions]
+    return replace(line, unfolds=True, facts=facts, values=values)
+
+
+def line_of_group(
+    run: RunDocument, group: GroupFacts, rows: Sequence[Line], volume: Volume | None, places: int,
+    rank: int | None = None,
+) -> Line:  # fmt: skip
+    """Return the line of a patient with several rows, whose reasons are those of the highest of them.
+
+    `rows` are those that the page names, the highest score first; `volume` is what is flagged of its image.
+    """
+    flagged = f"{shown.count(group.flagged)} of {shown.plural(group.rows, run.model.unit_of_review)}"
+    share = shown.percent(group.flagged / group.rows)
+    return Line(
+        case=group,
+        id=shown.name(group.group),
+        as_it_is=as_it_is(group.group),
+        score=group.top_score,
+        odds=_odds(run, group),
+        rank=rank,
+        exact="" if run.model.by_excess else repr(group.top_score),
+        remarks=list(filter(None, [flagged, judged_words(group, "")])),
+        facts=[("Flagged", f"{flagged} ({share})"), *_facts(run, group, group.top_score, places)],
+        rows=rows,
+        volume=volume,
+    )
+
+
+def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
+    """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
+    if isinstance(case, Case) and case.chance is not None:
+        words, ends = shown.chance(case.chance), shown.chance_ci(case.chance)
+        return _drawn(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
+    words = f"top {shown.percent(case.p_value)}"
+    n = run.discoveries.n_calibration if run.discoveries else RAREST
+    p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
+    return _drawn(words, f"{words}{_interval(shown.ci(case.p_value))}", p or 0.0, high, low)
+
+
+def _interval(ends: str) -> str:
+    return f", 95% interval {ends}" if ends else ""
+
+
+def _rarity(p: float, n: int) -> float:
+    """Tenfold rarer is a step of the same length; the rarest that n past patients can tell is 1."""
+    return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
+
+
+def _drawn(words: str, said: str, value: float, low: float | None, high: float | None) -> dict[str, str]:
+    fill = Markup(f"M0 5h{100 * value:.0f}")
+    reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
+    return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
+
+
+def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
+    facts = [
+        ("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places)),
+        ("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
+    ]
+    if not isinstance(case, Case):
+        return facts
+    if case.chance is not None:
+        ends = shown.chance_ci(case.chance)
+        facts.append(("Chance", shown.chance(case.chance) + (f" ({ends})" if ends else "")))
+    whose = [("Patient", shown.name(case.group))] if case.group is not None else []
+    return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]
+
+
+def _on_class_scale(model: ModelDocument, case: Case) -> str:
+    """Return the score on the scale of the slider, exactly."""
+    own = {point.label: point.threshold for point in model.points}
+    if case.label not in own:
+        raise KeyError("class")
+    return repr(case.score + own[case.label] if model.by_excess else case.score)
+
+
+WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
+"""What the page says of a verdict where it says more than the verdict's own word."""
+
+
+def form(run: RunDocument) -> dict[str, object] | None:
+    """Return what the review needs; None where verdicts on pseudonyms could not be read back."""
+    if run.pseudonymised or not (run.to_review or run.sample):
+        return None
+    return {
+        "run_id": run.run_id,
+        "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
+        "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
+        "sampled": [(_place(one), shown.name(one.id), as_it_is(one.id)) for one in run.sample],
+    }
+
+
+def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
+    """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
+    nights = f"{shown.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
+    last = case.last_verdict
+    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
+    if not in_a_row and case.state == "known":
+        nights = "known"
+    elif not in_a_row and case.state == "new" and last:
+        # Back after a night without a flag: new by the count, yet somebody has had a look before.
+        nights = "new again"
+    return ", ".join(filter(None, (nights, verdict)))
+
+
+def as_it_is(name: str) -> Markup:
+    """Return an id with every character kept, for an attribute; empty where the reader sees just that."""
+    if shown.name(name) == name:
+        return Markup("")
+    return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
+
+
+def trail(run: RunDocument) -> str:
+    """Return the entry of the audit trail that vouches for this run, for the foot of the page."""
+    book = run.ledger
+    if book is None:
+        return ""
+    again = f", revision {shown.count(book.revision)}" if book.revision > 1 else ""
+    return f"{again} · ledger entry {shown.count(book.entry)}, {shown.text(book.head[:16])}"
+
+
+def worklist(run: RunDocument, places: int) -> dict[str, Any]:
+    """Return the worklist in its parts, the highest score first."""
+    lines = _patients(run, places) if run.groups else _rows(run, places)
+    flagged = lines[: run.to_review]
+    named: list[Listed] = [*run.cases, *(run.groups or ())]
+    states = {line.case.state for line in flagged}
+    return {
+        "parts": _parts(run, flagged),
+        "near": [line_of_case(run, case, places) for case in run.near_misses],
+        "others": lines[run.to_review :],
+        "columns": [*next((each.display for each in named if each.display), {})],
+        "wards": sorted({line.place[0] for line in flagged if line.place}),
+        "states": [state for state in get_args(State) if state in states],
+        "people": others(run.model),
+        "odds": "Chance"
+        if any(case.chance is not None for case in run.cases) and not run.groups
+        else "Rarity",
+        "n_lines": len(flagged),
+        "unnamed": _unnamed(run.to_review, len(flagged), erased=bool(run.erased)),
+    }
+
+
+def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
+    """Say where those are who were flagged and are not in the list."""
+    if flagged <= named:
+        return ""
+    more, total = shown.count(flagged - named), shown.count(flagged)
+    if erased:
+        return f"{more} of {total} flagged are not named here: erased since, or in flagged.csv alone."
+    return f"{more} more are flagged and stand in flagged.csv alone: {shown.count(named)} of {total} shown."
+
+
+def _rows(run: RunDocument, places: int) -> list[Line]:
+    return [line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1)]
+
+
+def _patients(run: RunDocument, places: int) -> list[Line]:
+    rows: dict[str, list[Line]] = defaultdict(list)
+    for case in run.cases:
+        if case.group is not None and len(rows[case.group]) < ROWS_OF_PATIENT:
+            rows[case.group].append(line_of_case(run, case, places))
+    pictured = {volume.group: volume for volume in (run.voxels.patients if run.voxels else ())}
+    return [
+        line_of_group(
+            run, group, rows[group.group], pictured.get(group.group), places,
+            rank if group.flagged else None,
+        )
+        for rank, group in enumerate(run.groups or (), start=1)
+    ]  # fmt: skip
+
+
+def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]:
+    """The stretches of the list: those with a title are folded; `stops` is where the reviews end."""
+    waiting = [line for line in flagged if not line.judged]
+    judged = [line for line in flagged if line.judged]
+    room = run.stopping.reviews if run.stopping else None
+    cuts = sorted({0, len(waiting), *(cut for cut in (OPEN, room) if cut and cut < len(waiting))})
+    parts: list[dict[str, object]] = []
+    for start, stop in pairwise(cuts):
+        beyond = ", beyond your reviews" if room is not None and start >= room else ""
+        words = f"{shown.count(start + 1)} to {shown.count(stop)} of {shown.count(len(waiting))}{beyond}"
+        parts.append(
+            {
+                "lines": waiting[start:stop],
+                "start": start + 1,
+                "title": words if start else "",
+                "stops": start == room,
+                "judged": False,
+            }
+        )
+    if judged:
+        title = f"{shown.count(len(judged))} judged before: no work of tonight"
+        parts.append({"lines": judged, "start": 1, "title": title, "stops": False, "judged": True})
+    return parts

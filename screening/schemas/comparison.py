@@ -1,0 +1,187 @@
+"""`comparison.json`: several methods on the same folds; `validation.json`: a model on another cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from screening.schemas.base import FORMAT_VERSION, Document, Estimate, Reason, Setting
+from screening.schemas.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, StoredRule
+from screening.schemas.model import ModelDocument, SourceFacts
+from screening.schemas.run import RunModel
+from screening.schemas.validation import Figures, LesionFacts, OperatingPointFacts
+
+
+class MethodFacts(Document):
+    """One method on one cohort; `differences` are to the control, None for the control itself."""
+
+    recipe: str
+    title: str
+    paper: str
+    machine: str
+    control: bool
+    figures: Mapping[str, Estimate] = {}
+    differences: Mapping[str, Estimate] | None = None
+    curve: Sequence[float] = ()
+    sv_share: float | None
+    fit_seconds: float | None
+    score_seconds: float | None
+    chosen: Setting
+    n_candidates: int
+    factor_declined: bool | None
+
+
+class CohortFacts(Document):
+    """One cohort with its methods."""
+
+    name: str
+    n_rows: int
+    n_positive: int
+    n_groups: int | None
+    notes: Sequence[str]
+    methods: Sequence[MethodFacts]
+
+
+class RankedMethod(Document):
+    """A method's mean rank over cohorts, and Holm's test against the control."""
+
+    recipe: str
+    mean_rank: float
+    mean: float | None
+    z: float | None
+    p: float | None
+    p_holm: float | None
+
+
+class FigureRanks(Document):
+    """Friedman's test of one figure over cohorts (Demsar 2006)."""
+
+    chi2: float
+    f: float | None
+    p: float
+    degrees: Sequence[int]
+    critical_difference: float
+    cliques: Sequence[Sequence[float]]
+    methods: Sequence[RankedMethod]
+
+
+class Ranks(Document):
+    """Ranks over the cohorts, by figure."""
+
+    first: str
+    control: str
+    n_cohorts: int
+    figures: Mapping[str, FigureRanks]
+
+
+class Settings(Document):
+    """What the comparison was asked to do."""
+
+    rule: StoredRule
+    folds: int
+    repeats: int | None
+    search: int | None
+    seed: int
+    max_rows: int | None
+    cohorts: Mapping[str, str]
+    versions: Mapping[str, str]
+    control: str
+    command: str | None
+    recipes: Sequence[str]
+
+
+class ComparisonDocument(Document):
+    """Everything that a comparison states."""
+
+    TITLE: ClassVar[str] = "comparison.json"
+
+    format_version: int = FORMAT_VERSION
+    settings: Settings
+    asked_sensitivity: float
+    first_figure: str
+    cohorts: Sequence[CohortFacts]
+    ranks: Ranks | None
+    sha256: str = ""
+
+
+class Promise(OfRule, Area, Rates, PredictiveValues):
+    """What validation at training promised; what depends on the share of cases is at this place's."""
+
+    lesions: LesionFacts | None = None
+
+
+class ClassElsewhere(Document):
+    """One watched class on the cohort.
+
+    `differences` are what was found minus what was promised (`lesions`: of the share found). `local` is the
+    operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
+    """
+
+    promise: Promise
+    differences: Mapping[str, Estimate]
+    local: OperatingPoint | None
+    local_reason: str | None = None
+
+
+class ExternalValidation(Document):
+    """A model tried on a cohort; figures by watched class, of those classes that the cohort has cases of.
+
+    `operating_points` are the model's thresholds with what they did here; `figures` are of them. `prevalence`
+    is what somebody stated for this place; without it the cohort's share of cases stands for it.
+    """
+
+    TITLE: ClassVar[str] = "validation.json"
+
+    model: RunModel
+    source: SourceFacts
+    label: str
+    positive: Sequence[str]
+    prevalence: float | None = None
+    n_refused: int
+    notes: Sequence[str]
+    operating_points: Sequence[OperatingPointFacts]
+    figures: Figures
+    classes: Mapping[str, ClassElsewhere]
+    attention: Sequence[Reason]
+    command: str | None
+    versions: Mapping[str, str]
+    format_version: int
+    sha256: str
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        # A model's document refuses figures of another rule or threshold than its points'.
+        assert self.here is not None
+        for point in self.operating_points:
+            if self.classes[point.label].promise.threshold != point.threshold:
+                raise ValueError(f"classes: the promise of {point.label} is of another threshold")
+        return self
+
+    @cached_property
+    def here(self) -> ModelDocument:
+        """The model with the figures of this cohort in the place of its own."""
+        figures = {name: getattr(self.figures, name) for name in Figures.model_fields}
+        own = self.model.validation.replace(forward=None, comparison=None, **figures)
+        return self.model.replace(operating_points=self.operating_points, validation=own, blend=())
+
+    def lines(self) -> list[str]:
+        """Promise and finding in a line a class."""
+        return [
+            f"{point.label}: "
+            + ", ".join(
+                f"{name} {_percent(getattr(point, name))} "
+                f"(validation estimate {_percent(getattr(one.promise, name))})"
+                for name in ("sensitivity", "specificity", "ppv")
+            )
+            + ("" if point.lesions is None else f", lesions found {_percent(point.lesions.sensitivity)}")
+            + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
+            for point in self.operating_points
+            for one in (self.classes[point.label],)
+        ]
+
+
+def _percent(share: Estimate) -> str:
+    return "-" if share.value is None else f"{100 * share.value:.1f} %"

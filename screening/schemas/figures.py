@@ -1,0 +1,325 @@
+"""The rules of a threshold, and figures with their intervals: what a threshold does, how scores rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, InstanceOf, PlainSerializer
+
+from screening.schemas.base import Document, Estimate
+
+RuleName = Literal["min_sensitivity", "max_flag_rate", "miss_cost", "g_mean", "threshold"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a threshold is chosen; what is asked is a type of its own.
+
+    `prevalence` is the share of positives where the model will be used, for PPV, NPV, workload and cost; the
+    cohort's if None.
+    """
+
+    name: ClassVar[RuleName]
+    value: float | None = field(default=None, init=False, repr=False)
+    confidence: float | None = field(default=None, init=False, repr=False)
+    prevalence: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.value is not None and not math.isfinite(self.value):
+            raise ValueError(f"{self.name} must be a finite number, got {self.value}")
+        for name in ("confidence", "prevalence"):
+            share = getattr(self, name)
+            if share is not None and not 0 < share < 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
+
+
+@dataclass(frozen=True)
+class MinSensitivity(Rule):
+    """Find at least this share of the cases, with as few flags as that takes.
+
+    Parameters
+    ----------
+    value : float
+        Share of new cases that is to be flagged, above 0 to 1.
+    confidence : float, optional
+        Probability, 0 to 1, that the sensitivity on new rows is at least `value`; where absent it is so in
+        expectation.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MinSensitivity
+    >>> MinSensitivity(0.9, confidence=0.95)
+    MinSensitivity(value=0.9, confidence=0.95, prevalence=None)
+    """
+
+    name = "min_sensitivity"
+    value: float = 0.9
+    confidence: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_no_share(self)
+
+
+@dataclass(frozen=True)
+class MaxFlagRate(Rule):
+    """Flag at most this share of the rows, those with the highest scores.
+
+    Parameters
+    ----------
+    value : float
+        Largest share of rows that may be flagged, above 0 to 1.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MaxFlagRate
+    >>> MaxFlagRate(0.1).value
+    0.1
+    """
+
+    name = "max_flag_rate"
+    value: float = field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_no_share(self)
+
+
+@dataclass(frozen=True)
+class MissCost(Rule):
+    """Spend least, where one missed case costs as much as so many reviews.
+
+    Parameters
+    ----------
+    value : float
+        Reviews that one missed case is worth, above 0.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> from screening import MissCost
+    >>> MissCost(20.0, prevalence=0.05)
+    MissCost(value=20.0, prevalence=0.05)
+    """
+
+    name = "miss_cost"
+    value: float = field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.value > 0:
+            raise ValueError(f"miss_cost must be above 0, got {self.value}")
+
+
+@dataclass(frozen=True)
+class GMean(Rule):
+    """The largest geometric mean of sensitivity and specificity.
+
+    Parameters
+    ----------
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        The prevalence is out of its range.
+
+    Examples
+    --------
+    >>> from screening import GMean
+    >>> GMean()
+    GMean(prevalence=None)
+    """
+
+    name = "g_mean"
+
+
+@dataclass(frozen=True)
+class Threshold(Rule):
+    """A threshold given by hand: rows that score as much or more are flagged.
+
+    Parameters
+    ----------
+    value : float
+        On the scale of the model's scores.
+    prevalence : float, optional
+        Share of cases, 0 to 1, where the model will be used; the cohort's if None.
+
+    Raises
+    ------
+    ValueError
+        It is no finite number.
+
+    Examples
+    --------
+    >>> from screening import Threshold
+    >>> Threshold(0.5).value
+    0.5
+    """
+
+    name = "threshold"
+    value: float = field()
+
+
+def _refuse_no_share(rule: Rule) -> None:
+    if not 0 < (rule.value or 0) <= 1:
+        raise ValueError(f"{rule.name} must be above 0 and at most 1, got {_meant(rule.value)}")
+
+
+RULE_TYPES: dict[str, type[Rule]] = {
+    kind.name: kind for kind in (MinSensitivity, MaxFlagRate, MissCost, GMean, Threshold)
+}
+
+
+DEFAULT_RULE = MinSensitivity()
+
+
+def rule_named(name: str, **numbers: float | None) -> Rule:
+    """The rule that options, a site's file and documents name, with its numbers; None is not given.
+
+    ValueError where there is no such rule, or it takes no such number or needs one.
+    """
+    if name not in RULE_TYPES:
+        raise ValueError(f"no rule {name!r}; there are {', '.join(RULE_TYPES)}")
+    kind = RULE_TYPES[name]
+    given = {key: number for key, number in numbers.items() if number is not None}
+    takes = {each.name for each in fields(kind) if each.init}
+    if "confidence" in given.keys() - takes:
+        raise ValueError(f"confidence goes with min_sensitivity, not with {name}")
+    if ("value" in given) != ("value" in takes):
+        raise ValueError(f"{name} takes {'a value' if 'value' in takes else 'no value'}")
+    return kind(**given)
+
+
+class RuleFacts(Document):
+    """A rule in a document: its name and numbers, null where it has none."""
+
+    name: RuleName
+    value: float | None
+    confidence: float | None
+    prevalence: float | None
+
+
+def _of_facts(stored: object) -> object:
+    return rule_named(**RuleFacts.model_validate(stored).to_dict()) if isinstance(stored, Mapping) else stored
+
+
+def _facts(rule: Rule) -> RuleFacts:
+    return RuleFacts(name=rule.name, value=rule.value, confidence=rule.confidence, prevalence=rule.prevalence)
+
+
+StoredRule = Annotated[InstanceOf[Rule], BeforeValidator(_of_facts), PlainSerializer(_facts)]
+"""A rule as a field of a document."""
+
+
+def _meant(share: float | None) -> str:
+    """A share that is none as an error names it, and what was meant where it is a percentage."""
+    return f"{share:g}; did you mean {share / 100:g}?" if share and 1 < share < 100 else f"{share}"
+
+
+# A threshold beyond this stands for none: the operating point flags every row.
+BEYOND_SCORES = 1e11
+
+
+class Rates(Document):
+    """What a threshold does to either class: shares, 0 to 1, with 95 % intervals; None is undefined."""
+
+    sensitivity: Estimate
+    specificity: Estimate
+
+
+class PredictiveValues(Document):
+    """What a flag means at a prevalence, and what it costs, with 95 % intervals; None is undefined."""
+
+    prevalence: float
+    ppv: Estimate
+    npv: Estimate
+    nne: Estimate
+    flag_rate: Estimate
+
+
+class Area(Document):
+    """The area under the ROC curve with its 95 % interval; None is undefined."""
+
+    auroc: Estimate
+
+
+class OfRule(Document):
+    """What figures are of: the rule of one watched class, and the threshold that it chose."""
+
+    rule: StoredRule
+    threshold: float
+
+
+class Sizes(Document):
+    """Rows of either class, and groups where rows come in groups."""
+
+    n_positive: int
+    n_negative: int
+    n_groups: int | None
+
+
+class OperatingPoint(Rates, PredictiveValues, Sizes):
+    """A threshold and what it does on unseen rows, scored by the mean of the machines that judged these.
+
+    `sensitivity` is the one expected of new positives, 1 - (misses + 1) / (m + 1), which is a little less
+    than the share of the m positives seen above the threshold; `specificity` is the share of negatives below
+    it. `ppv`, `npv`, `nne` (reviews per case found) and `flag_rate` hold at `prevalence`, whose own
+    uncertainty their intervals hold unless it was stated.
+    """
+
+    threshold: float
+    rule: StoredRule
+    misses: int | None
+    notes: Sequence[str]
+
+    @property
+    def flags_everything(self) -> bool:
+        """Whether the threshold stands for none at all."""
+        return self.threshold <= -BEYOND_SCORES
+
+
+class Ranking(Area, Sizes):
+    """How well held-out scores rank, whatever the threshold; `prevalence` is the share of positives."""
+
+    prevalence: float
+    average_precision: Estimate
+
+
+class Observed(Area, PredictiveValues, Rates, Sizes):
+    """What a threshold chosen elsewhere did to rows whose labels are known."""
+
+    threshold: float
+    true_positive: int
+    false_negative: int
+    false_positive: int
+    true_negative: int
+    accuracy: float | None
+    f1: float | None
+    g_mean: float | None
+    min_sensitivity: float | None
+    average_precision: Estimate

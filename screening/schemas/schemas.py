@@ -1,0 +1,150 @@
+"""The documents by name, and what each command prints with `--json`: what `screen schema` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, create_model
+
+from screening.errors import UsageError
+from screening.schemas.base import Document, Estimate, Reason, Setting
+from screening.schemas.comparison import ClassElsewhere, ComparisonDocument, ExternalValidation, Ranks
+from screening.schemas.figures import Observed, Rates
+from screening.schemas.history import HistoryDocument, HookFacts, NightsBeside, OverviewDocument
+from screening.schemas.model import Approval, ModelDocument, TrainedOn
+from screening.schemas.run import Counts, ExplainedCase, RunDocument
+from screening.schemas.validation import Confusion, PerClass
+
+DOCUMENTS: dict[str, type[Document]] = {
+    "model": ModelDocument,
+    "run": RunDocument,
+    "comparison": ComparisonDocument,
+    "validation": ExternalValidation,
+    "history": HistoryDocument,
+    "overview": OverviewDocument,
+}
+
+Lines = Sequence[str]
+Reasons = Sequence[Reason]
+
+
+class Point(Rates):
+    """An operating point in short."""
+
+    label: Annotated[str, Field(alias="class")]
+    threshold: float
+    ppv: Estimate
+    flag_rate: Estimate
+
+
+class RecipeFacts(Document):
+    """A method; `search` has the values that its search tries, by parameter."""
+
+    name: str
+    title: str
+    paper: str
+    machine: str
+    about: str
+    parameters: Setting
+    search: Mapping[str, Sequence[Any]]
+    criterion: str
+
+
+class SeriesStatus(Document):
+    """Whether a series' night came, and what it says."""
+
+    fine: bool
+    said: str
+    series: str | None
+    night: str | None
+    came: str | None
+    age_hours: float | None
+    attention: Reasons
+    counts: Mapping[str, int] | None
+    review_by: str | None
+
+
+class HandedOut(Document):
+    """A file that shows a run, as it lies there now."""
+
+    what: str
+    series: str | None
+    night: str | None
+    place: str
+    state: str
+    mode: str
+
+
+def _of(
+    command: str, asked: Mapping[str, Any] | None = None, base: type[Document] = Document, **always: Any
+) -> type[Document]:
+    """The type of an answer: the keys that it always has, and those that are there where `asked` for."""
+    keys: dict[str, Any] = {name: (kind, ...) for name, kind in always.items()}
+    keys |= {name: (kind | None, None) for name, kind in (asked or {}).items()}
+    return create_model(f"screen {command}", __base__=base, **keys)
+
+
+REVISED: dict[str, Any] = {"model": str, "id": str, "attention": Reasons}
+POINTS: dict[str, Any] = {"operating_points": Sequence[Point]}
+PLACES: dict[str, Any] = dict.fromkeys(
+    ("runs", "comparisons", "models", "pages", "removed", "pieces", "left"), Lines
+)
+ERASED: dict[str, Any] = PLACES | {"ledger": Mapping[str, int], "retrain": Mapping[str, str]}
+HIDDEN: dict[str, Any] = {"smallest_group": int, "listed": int, "left_out": int, "values_withheld": float}
+
+ANSWERS: dict[str, type[Document]] = {
+    "init": _of("init", contract=str, features=int, outcome=str | None, notes=Lines, dropped=Lines),
+    "check": _of("check", violations=Lines, notes=Lines, attention=Reasons),
+    "demo": _of("demo", reports=Lines),
+    "recipes": _of("recipes", recipes=Sequence[RecipeFacts]),
+    "train": _of("train", **REVISED, **POINTS, report=str, notes=Lines),
+    "compare": _of(
+        "compare", comparison=str, control=str, ranks=Ranks | None,
+        cohorts=Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    ),
+    "validate": _of(
+        "validate", validation=str, report=str, model=str, rows=int, **POINTS,
+        classes=Mapping[str, ClassElsewhere], attention=Reasons,
+    ),
+    "threshold": _of("threshold", **REVISED, **POINTS),
+    "approve": _of("approve", **REVISED, approval=Approval),
+    "retrain": _of(
+        "retrain", **REVISED, **POINTS, report=str, champion=str, verdicts=TrainedOn, entry=int
+    ),
+    "score": _of(
+        "score", {"beside": NightsBeside, "published": str}, run_id=str, date=str, counts=Counts,
+        refused=Mapping[str, int], attention=Reasons, model=str, out=str, report=str | None,
+        evaluation=Mapping[str, Observed | Confusion | Sequence[PerClass]] | None,
+    ),
+    "run": _of("run", base=OverviewDocument, overview=str, hooks=Sequence[HookFacts]),
+    "explain": _of("explain", {"report": str}, ExplainedCase, run_id=str, date=str),
+    "export": _of("export", run_id=str, rows=int, erased=int, out=str),
+    "report": _of("report", {"attention": Reasons, **HIDDEN}, report=str),
+    "review": _of(
+        "review", run_id=str, night=str, verdicts=int, new=int, changed=int, unchanged=int, older=int,
+        disputed=int,
+    ),
+    "history": _of("history", {"beside": NightsBeside}, HistoryDocument),
+    "status": _of("status", {"artefacts": Sequence[HandedOut]}, fine=bool, series=Sequence[SeriesStatus]),
+    "promote": _of("promote", series=str, champion=str, entry=int, beside=NightsBeside),
+    "retire": _of("retire", retired=str, entry=int),
+    "ledger": _of("ledger", {"entries": int, "head": str, "accepted": int, "moved": int, "gone": int}),
+    "forget": _of("forget", **ERASED),
+    "purge": _of("purge", **ERASED, before=str),
+    "error": _of("error", error=_of("of usage", kind=str, message=str, exit_code=int)),
+}  # fmt: skip
+"""What each command prints with `--json`; "error": what any of them does that ends with exit code 2."""
+
+
+def schema_of(name: str, printed: bool = False) -> dict[str, object]:
+    """The JSON Schema of a document by its name, or of what a command prints with `--json`.
+
+    Raises UsageError: there is none of this name.
+    """
+    types = ANSWERS if printed else DOCUMENTS
+    if name not in types:
+        kind = "command" if printed else "document"
+        raise UsageError(f"no {kind} {name!r}; there are {', '.join(types)}")
+    # Keys that an answer has only where they were asked for are not required of it.
+    return types[name].model_json_schema(mode="validation" if printed else "serialization")

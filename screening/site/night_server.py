@@ -1,0 +1,38 @@
+"""What every night begins with, done once: the server that nights are forked from imports this module.
+
+No thread may run in it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import sqlalchemy.dialects.sqlite  # noqa: F401
+
+import screening.scoring.score
+import screening.store.loading
+import screening.store.signing  # noqa: F401
+from screening.estimators.remedies import REMEDIES  # noqa: F401
+from screening.kernels import Gaussian
+from screening.kernels.pairwise import weighted_sum
+from screening.kernels.threads import limit_threads
+from screening.report.site_templates import draw_sample
+from screening.schemas.model import ModelDocument, SourceFacts
+from screening.schemas.run import RunModel
+
+
+def prepare() -> None:
+    """Have numba load its compiler's tables, Jinja compile the page, and pydantic the documents."""
+    nothing = np.zeros((1, 1))
+    # Which form a log has is known to the nights only: loops are compiled here without a word.
+    logging.getLogger("screening").addHandler(logging.NullHandler())
+    with limit_threads(1):
+        for dtype in (np.float32, np.float64):
+            weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
+    draw_sample("run")
+    for document in (ModelDocument, RunModel, SourceFacts):
+        document.model_rebuild()
+
+
+prepare()

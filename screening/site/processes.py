@@ -1,0 +1,301 @@
+"""Nights side by side, each in a process of its own: what ends one, be it the system, ends no other.
+
+And the commands that are told of a night, its overview on their stdin: whatever they do, the night stands.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from screening.errors import ClusterError
+from screening.parallel import Cluster, in_parallel
+from screening.schemas.history import HookFacts
+
+# What one process may still do to leave nothing half-done.
+GRACE_SECONDS = 20
+# The numerical libraries start a thread a core each otherwise, whatever the command was told.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# The kernel kills what takes the last memory, and a library that cannot have what it asks for aborts.
+BY_MEMORY = (-9, -6)
+MEMORY = "give it more memory, or let fewer series work side by side (memory_mb)"
+# Of the environment, what a hook is given: where things are, who it is, its language and time zone.
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+    "TEMP", "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
+)  # fmt: skip
+# What the server that nights are forked from has imported. No thread may run there.
+PRELOADED = ["screening.__main__", "screening.site.night_server"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A command for a process: its words, what only its environment tells it, and what it may take."""
+
+    words: Sequence[str]
+    secrets: Mapping[str, str]  # URLs may hold passwords, and words stand in lists of processes.
+    jobs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and the lines of its JSON log."""
+
+    code: int
+    lines: Sequence[Mapping[str, object]] = ()
+    late: bool = False
+
+    @property
+    def said(self) -> str | None:
+        """Why it failed, in its own words."""
+        events = [str(line["event"]) for line in self.lines if "exit_code" in line]
+        return None if self.code == 0 else events[-1] if events else f"ended without a word ({self.code})"
+
+    @property
+    def peak_mb(self) -> int | None:
+        """The most memory it took."""
+        found = [line["peak_mb"] for line in self.lines if "peak_mb" in line]
+        return found[-1] if found and isinstance(found[-1], int) else None
+
+
+class Budget:
+    """Threads and memory that nights take while they work, and give back.
+
+    `jobs`, `memory_mb`: what there is in all; nobody asks for more than that.
+    """
+
+    def __init__(self, jobs: int, memory_mb: int):
+        self._left = [jobs, memory_mb]
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def share(self, jobs: int, memory_mb: int) -> Iterator[None]:
+        """Wait until so much is left, and hold it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left[0] >= jobs and self._left[1] >= memory_mb)
+            self._take(jobs, memory_mb)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._take(-jobs, -memory_mb)
+                self._changed.notify_all()
+
+    def _take(self, jobs: int, memory_mb: int) -> None:
+        self._left[0] -= jobs
+        self._left[1] -= memory_mb
+
+
+class Processes:
+    """The processes that work now, so that all can be stopped; each ends when this one does.
+
+    `runs`: a folder of this site, for the server's socket where the host has no temporary folder.
+    """
+
+    def __init__(self, runs: Path | None = None) -> None:
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:  # a read-only root
+            tempfile.tempdir = None if runs is None else str(runs)
+        if sys.platform == "win32":
+            self._context = multiprocessing.get_context("spawn")
+        else:
+            self._context = multiprocessing.get_context("forkserver")
+            self._context.set_forkserver_preload(PRELOADED)
+        self._working: set[BaseProcess] = set()
+        # Also around exit codes: a process that starts collects those of the others.
+        self._guard = threading.Lock()
+        self._over = False
+
+    def run(self, order: Order) -> Ended:
+        """Run `screen WORDS` with JSON logs, for so long at most."""
+        listener, speaker = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(order, speaker))
+        with self._guard:
+            if self._over:
+                return Ended(143)
+            try:
+                with _inherited():
+                    process.start()
+            except (EOFError, OSError):  # neither a process nor the server of processes can be had
+                return Ended(2, [{"event": f"no process could be started: {MEMORY}", "exit_code": 2}])
+            self._working.add(process)
+        speaker.close()
+        # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
+        ends: list[Connection | int] = [listener, process.sentinel]
+        late = not wait(ends, order.seconds)
+        if late:
+            process.terminate()
+            wait(ends, GRACE_SECONDS)
+        lines: list[Mapping[str, object]] = []
+        with suppress(EOFError, OSError):  # it was ended before it could say why
+            lines = _lines(listener.recv()) if listener.poll() else []
+        if not wait([process.sentinel], GRACE_SECONDS):
+            process.kill()
+            wait([process.sentinel], GRACE_SECONDS)
+        with self._guard:
+            self._working.discard(process)
+            code = -9 if process.exitcode is None else process.exitcode
+        if code in BY_MEMORY and not late and not lines:
+            said = f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
+            return Ended(2, [{"event": said, "exit_code": 2}])
+        return Ended(code, lines, late)
+
+    def stop(self) -> None:
+        """Start nothing more, and have what works clean up and end."""
+        with self._guard:
+            self._over = True
+            working = list(self._working)
+            for process in working:
+                process.terminate()
+        end = time.monotonic() + GRACE_SECONDS
+        for process in working:
+            if not wait([process.sentinel], max(0.0, end - time.monotonic())):
+                process.kill()
+
+
+class Workers:
+    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster."""
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+
+    def run(self, order: Order) -> Ended:
+        """Run a command on a worker; what goes wrong there concerns this night alone."""
+        try:
+            (ended,) = in_parallel(run_on_worker, [(order,)], cluster=self._cluster)
+        except ClusterError as error:
+            return Ended(2, [{"event": str(error), "exit_code": 2}])
+        return ended
+
+    def stop(self) -> None:
+        """Call off what waits or works."""
+        self._cluster.call_off()
+
+
+def run_on_worker(order: Order) -> Ended:
+    """Run a command in a process of its own, where this one is a worker."""
+    # Workers of dask are daemons, which may have no children; this one ends when its parent does.
+    multiprocessing.current_process().daemon = False
+    return Processes().run(order)
+
+
+@contextmanager
+def _inherited() -> Iterator[None]:
+    """What the server of processes finds when it starts: no library's threads, no module of this folder."""
+    known = dict(os.environ)
+    os.environ |= dict.fromkeys(THREADS, "1") | {"PYTHONSAFEPATH": "1"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= known
+
+
+def _work(order: Order, speaker: Connection) -> None:
+    """Be the command, and tell its log once it has ended."""
+    sys.stderr = log = io.StringIO()
+    try:
+        _end_with_parent()
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
+        pa.set_cpu_count(order.jobs)
+        sys.argv = ["screen", "--log", "json", *order.words]
+        with threadpool_limits(order.jobs):
+            runpy.run_module("screening", run_name="__main__")
+    except MemoryError:
+        log.write(json.dumps({"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}))
+        sys.exit(2)
+    except Exception:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.exit(1)
+    finally:
+        speaker.send(log.getvalue())
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    try:
+        threading.Thread(target=watch, daemon=True).start()
+    except RuntimeError as error:  # no thread can be had
+        raise MemoryError from error
+
+
+def _lines(said: str) -> list[Mapping[str, object]]:
+    """The lines of the log; what else a library wrote there may quote the data and is not passed on."""
+    found: list[Mapping[str, object]] = []
+    for line in said.splitlines():
+        with suppress(ValueError):
+            read = json.loads(line)
+            if isinstance(read, dict) and "event" in read:
+                found.append(read)
+    return found
+
+
+def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
+    """Run each command, one after the other, with the overview as JSON on stdin.
+
+    `hooks`: words of the commands; no shell reads them.
+    `overview`: counts and reasons, no patient.
+    `seconds`: one that takes longer is stopped, with all that it started.
+    """
+    return [_told(words, overview, seconds) for words in hooks]
+
+
+def _told(words: Sequence[str], overview: bytes, seconds: float) -> HookFacts:
+    name = Path(words[0]).name
+    # Nothing else is inherited: a URL or a setting may hold a password.
+    surroundings = {key: value for key, value in os.environ.items() if key.upper() in INHERITED}
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=surroundings, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        return HookFacts(command=name, fine=False, said=f"could not be started: {why}")
+    try:
+        process.communicate(overview, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return HookFacts(command=name, fine=False, said=f"was stopped: it took more than {seconds:g} s")
+    except BaseException:
+        _end(process)
+        raise
+    code = process.returncode
+    return HookFacts(command=name, fine=code == 0, said="was told" if code == 0 else f"ended with {code}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.communicate()

@@ -1,1 +1,0 @@
-"""What `model.json` says of a trained model."""
