@@ -1,1 +1,1 @@
-"""Judging a recipe on rows it has not seen: folds, criteria, held-out scores."""
+"""Choosing a model and judging it: folds, held-out scores, search, training, comparing, another threshold."""
