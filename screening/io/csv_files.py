@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import itertools
+import os
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -129,7 +130,8 @@ def _arrow_batches(path: Path, form: CsvForm, places: list[int]) -> Batches:
         return "skip"
 
     reader = arrow_csv.open_csv(
-        pa.input_stream(str(path), compression="gzip" if _packed(path) else None),
+        # By its bytes: Arrow takes no text for a path that is not UTF-8.
+        pa.input_stream(pa.OSFile(os.fsencode(path)), compression="gzip" if _packed(path) else None),
         # Rows have numbers only where one thread reads them.
         arrow_csv.ReadOptions(
             use_threads=False,

@@ -102,6 +102,9 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
             raise Unchained(f"the audit trail is broken at entry {number} ({entry.kind})")
         last, n_parts = Head(number, entry.digest), n_parts + len(digests)
         known = known or entry.digest.startswith(printed or "")
+    if connection.scalar(sa.select(sa.func.max(TRAIL.c.number))) not in (None, last.number):
+        gap = last.number + 1
+        raise Unchained(f"the audit trail is broken: entry {gap} is missing, or all that it says")
     if not known:
         raise Unchained("the printed head is not in the audit trail: it was cut short or written anew")
     if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:

@@ -65,14 +65,11 @@ def laid(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
     study = planned(sample, task, folds, repeats, seed, search=search)
-    found = leaks(sample, study.task)
-    notes += [
-        *guessed,
-        *study.notes,
-        *(f"{name} is left out: it is known only after the outcome (contract)" for name in late),
-    ]
-    notes += [leak.said for leak in found]
-    return replace(study, cohort=cohort, rule=rule, params=params, leaks=found, signs=signs, notes=notes)
+    given_away = leaks(sample, study.task)
+    notes += [*guessed, *study.notes]
+    notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
+    notes += [leak.said for leak in given_away]
+    return replace(study, cohort=cohort, rule=rule, params=params, leaks=given_away, signs=signs, notes=notes)
 
 
 def by_landmarks(params: Mapping[str, object]) -> bool:
