@@ -202,7 +202,7 @@ class KernelMachine(Estimator):
             rows = whole.at(landmarks.choose(whole.x, whole.codes, int(self.n_landmarks), near, self._seed))
         if cache is None or rows is not whole:
             cache = KernelCache(rows.x, memory)
-        return self._trained(factors, kernel, whole, rows, n_passes, cache)
+        return self._trained(factors, Fit(kernel, whole, rows, n_passes, cache))
 
     def _rows_to_learn(
         self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
@@ -218,16 +218,8 @@ class KernelMachine(Estimator):
         """Mask of the rows near the boundary of a pilot that is trained on first landmarks."""
         raise NotImplementedError
 
-    def _trained(
-        self,
-        factors: Sequence[Factor | None],
-        kernel: Kernel,
-        whole: Rows,
-        rows: Rows,
-        n_passes: int,
-        cache: KernelCache,
-    ) -> list[Passes]:
-        """Passes with each of several factors on `rows`, all of the `whole` or those that stand for it."""
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+        """Passes with each of several factors."""
         raise NotImplementedError
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
@@ -325,6 +317,21 @@ class Rows:
             class_weight=self.class_weight,
             groups=None if self.groups is None else self.groups[at],
         )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a machine is fitted to: rows, the kernel among them, and how many rescalings."""
+
+    kernel: Kernel
+    whole: Rows
+    rows: Rows  # all of the whole, or those that stand for it
+    n_passes: int
+    cache: KernelCache  # of `rows`
+
+    def numbered(self, machines: Sequence[Passes]) -> list[Passes]:
+        """Passes whose support has the numbers of the table in place of those of `rows`."""
+        return [replace(passes, support=self.rows.numbers[passes.support]) for passes in machines]
 
 
 def rows_that_count(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from screening import solvers
 from screening.estimators import landmarks
-from screening.estimators.kernel_machine import KernelClassifier, Rows
+from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import Passes, fit_passes
 from screening.estimators.schemes import SCHEMES, OneVsRest
@@ -107,31 +107,24 @@ class MultiClassSVM(KernelClassifier):
         of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
         return of_all.margins(decisions) < landmarks.NEAR_MARGIN
 
-    def _trained(
-        self,
-        factors: Sequence[Factor | None],
-        kernel: Kernel,
-        whole: Rows,
-        rows: Rows,
-        n_passes: int,
-        cache: KernelCache,
-    ) -> list[Passes]:
-        n_solutions = (n_passes + 1) * len(self.classes_)
-        gram = solvers.gram_within(kernel, cache, n_solutions) if self.by_rows else cache.gram(kernel)
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+        cache, rows = fit.cache, fit.rows
+        n_solutions = (fit.n_passes + 1) * len(self.classes_)
+        gram = solvers.gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)
         scheme = self._scheme(rows.codes, rows.weights)
         machines = fit_passes(
             cache,
-            kernel,
+            fit.kernel,
             gram,
             scheme.labels,
-            whole.per_class,  # factors see how common each class is among all rows
+            fit.whole.per_class,  # factors see how common each class is among all rows
             partial(scheme.solve, gram, cache=cache),
             factors,
-            n_passes,
+            fit.n_passes,
             self.normalise,
             name=scheme.name,
         )
-        return [replace(passes, support=rows.numbers[passes.support]) for passes in machines]
+        return fit.numbered(machines)
 
     def _scheme(self, codes: np.ndarray, weights: np.ndarray) -> OneVsRest:
         """The scheme over rows of these classes that stand for so many each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +12,13 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from screening import solvers
-from screening.estimators.kernel_machine import KernelMachine, Rows, rows_that_count
+from screening.estimators.kernel_machine import Fit, KernelMachine, Rows, rows_that_count
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import Passes, fit_passes
 from screening.estimators.training import solved
 from screening.factors.first_pass import Dual, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
-from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
 
 ON_BOUNDARY = 1e-9
@@ -92,29 +91,24 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
         return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-    def _trained(
-        self,
-        factors: Sequence[Factor | None],
-        kernel: Kernel,
-        whole: Rows,
-        rows: Rows,
-        n_passes: int,
-        cache: KernelCache,
-    ) -> list[Passes]:
-        n_rows, weights = len(rows.x), rows.weights
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+        n_rows, weights = len(fit.rows.x), fit.rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
-        gram = solvers.gram_within(kernel, cache, n_solutions=0)
+        gram = solvers.gram_within(fit.kernel, fit.cache, n_solutions=0)
 
         def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
             tol = self._tol(n_rows) / weights.max()
-            return [solved(self._problem(gram, c[:, 0], weights), tol, cache) for c in factors]
+            return [solved(self._problem(gram, c[:, 0], weights), tol, fit.cache) for c in factors]
 
         labels = np.ones((n_rows, 1), np.int8)
         counts = np.array([n_rows])
-        machines = fit_passes(cache, kernel, gram, labels, counts, solve, factors, n_passes, normalise=True)
+        machines = fit_passes(
+            fit.cache, fit.kernel, gram, labels, counts, solve, factors, fit.n_passes, normalise=True
+        )
         # Rows on the boundary are inside, whatever the last digit of their decision says.
-        moved = [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
-        return [replace(one, support=rows.numbers[one.support]) for one in moved]
+        return fit.numbered(
+            [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
+        )
 
     def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
         ones = np.ones(len(weights))

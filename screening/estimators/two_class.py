@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from screening import solvers
 from screening.estimators import landmarks
-from screening.estimators.kernel_machine import KernelClassifier, Rows
+from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import Passes, fit_passes
 from screening.estimators.training import Training, solve_two_class
@@ -77,15 +77,8 @@ class TwoClassSVM(KernelClassifier):
         decisions = expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
         return labels * decisions < landmarks.NEAR_MARGIN
 
-    def _trained(
-        self,
-        factors: Sequence[Factor | None],
-        kernel: Kernel,
-        whole: Rows,
-        rows: Rows,
-        n_passes: int,
-        cache: KernelCache,
-    ) -> list[Passes]:
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+        rows, cache = fit.rows, fit.cache
         x, codes = rows.x, rows.codes
         for remedy in self.remedies:
             x, codes = remedy.resample(x, codes)
@@ -94,9 +87,9 @@ class TwoClassSVM(KernelClassifier):
             cache = KernelCache(x, cache.memory)
         spanned = self.approximation == "nystroem" and self.n_landmarks < len(x)
         gram: Gram = (
-            KernelRows(x, kernel)
+            KernelRows(x, fit.kernel)
             if spanned
-            else solvers.gram_within(kernel, cache, n_passes + 1, whole=not self.by_rows)
+            else solvers.gram_within(fit.kernel, cache, fit.n_passes + 1, whole=not self.by_rows)
         )
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         # A row that a remedy made counts as those do that it was made from.
@@ -126,27 +119,26 @@ class TwoClassSVM(KernelClassifier):
 
         machines = fit_passes(
             cache,
-            kernel,
+            fit.kernel,
             gram,
             labels[:, None],
-            np.bincount(codes, minlength=2) if resampled or rows is not whole else rows.per_class,
+            np.bincount(codes, minlength=2) if resampled or rows is not fit.whole else rows.per_class,
             solve,
             factors,
-            n_passes,
+            fit.n_passes,
             self.normalise,
             name=None if self.remedies or spanned else (labels.tobytes(), costs.tobytes(), training.tol),
         )
         for remedy in self.remedies:
             others = tuple(other for other in self.remedies if other is not remedy)
             rest = clone(self).set_params(
-                kernel=kernel, gamma="scale", remedies=others, passes=n_passes, stop="fixed",
-                class_weight=whole.class_weight,
+                kernel=fit.kernel, gamma="scale", remedies=others, passes=fit.n_passes, stop="fixed",
+                class_weight=fit.whole.class_weight,
             )  # fmt: skip
-            threshold = remedy.threshold(rest, whole, cache.memory)
+            threshold = remedy.threshold(rest, fit.whole, cache.memory)
             machines = [passes.moved(threshold) for passes in machines]
-        if resampled:  # rows that were made have the numbers of no training rows
-            return machines
-        return [replace(passes, support=rows.numbers[passes.support]) for passes in machines]
+        # Rows that were made have the numbers of no training rows.
+        return machines if resampled else fit.numbered(machines)
 
     @property
     def pruning_path_(self) -> np.ndarray:

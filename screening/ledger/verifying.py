@@ -98,7 +98,7 @@ def follow(connection: sa.Connection, printed: str | None = None) -> Head:
                     f"the audit trail is broken: entry {number} ({entry.kind}) names others than were "
                     "written, or was erased without an entry that says so"
                 )
-        if entry.previous != last.digest or not digests or entry.digest_by(digests) != entry.digest:
+        if entry.previous != last.digest or entry.digest_by(digests) != entry.digest:
             raise Unchained(f"the audit trail is broken at entry {number} ({entry.kind})")
         last, n_parts = Head(number, entry.digest), n_parts + len(digests)
         known = known or entry.digest.startswith(printed or "")

@@ -36,8 +36,17 @@ class Rule:
                 raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
 
 
+class _OfShare(Rule):
+    """A rule whose value is a share."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < (self.value or 0) <= 1:
+            raise ValueError(f"{self.name} must be above 0 and at most 1, got {_meant(self.value)}")
+
+
 @dataclass(frozen=True)
-class MinSensitivity(Rule):
+class MinSensitivity(_OfShare):
     """Find at least this share of the cases, with as few flags as that takes.
 
     Parameters
@@ -66,13 +75,9 @@ class MinSensitivity(Rule):
     value: float = 0.9
     confidence: float | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _refuse_no_share(self)
-
 
 @dataclass(frozen=True)
-class MaxFlagRate(Rule):
+class MaxFlagRate(_OfShare):
     """Flag at most this share of the rows, those with the highest scores.
 
     Parameters
@@ -96,10 +101,6 @@ class MaxFlagRate(Rule):
 
     name = "max_flag_rate"
     value: float = field()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _refuse_no_share(self)
 
 
 @dataclass(frozen=True)
@@ -183,11 +184,6 @@ class Threshold(Rule):
 
     name = "threshold"
     value: float = field()
-
-
-def _refuse_no_share(rule: Rule) -> None:
-    if not 0 < (rule.value or 0) <= 1:
-        raise ValueError(f"{rule.name} must be above 0 and at most 1, got {_meant(rule.value)}")
 
 
 RULE_TYPES: dict[str, type[Rule]] = {
