@@ -106,7 +106,7 @@ def train(
     from screening.parallel import opened
     from screening.recipes.loading import load_recipe
     from screening.report import render_model
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.finished import waiting_beside
     from screening.store.model import write_model
     from screening.store.publishing import publish
@@ -238,7 +238,7 @@ def compare(
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
     from screening.model_selection.compare import write_comparison
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.finished import waiting_beside
     from screening.store.publishing import publish
 
@@ -308,7 +308,7 @@ def validate(
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
     from screening.model_selection import external
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.loading import load_model
     from screening.store.publishing import publish
 
@@ -477,7 +477,7 @@ def retrain(
     from screening.ledger.model_registry import judged, record_retraining
     from screening.model_selection import retraining
     from screening.report import render_model
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.loading import load_model
     from screening.store.model import write_model
     from screening.store.publishing import publish
