@@ -14,7 +14,6 @@ from screening.report import night, performance, worklist
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.rules import drift_words, review_due
-from screening.report.worklist import others
 from screening.schemas.base import Document
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.figures import MinSensitivity, Rule
@@ -97,7 +96,7 @@ def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
 
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
     """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
-    places = performance.score_places(model, worklist.scores(run) if run else [])
+    places = worklist.score_places(model, worklist.scores(run) if run else [])
     return _head(model, run) | {
         "basis": "past patients, each scored by a model that had not seen them",
         "panels": performance.panels(model, run, places),
@@ -132,38 +131,13 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
     `run` is the parsed ``run.json``; `templates` as of `render_model`.
     """
     night_of = RunDocument.from_dict(run)
-    model = night_of.model
+    line = worklist.line_of_one(night_of, ExplainedCase.from_dict(case))
     return draw(
         "case.html.j2",
-        {
-            "case": told(night_of, ExplainedCase.from_dict(case)),
-            "people": others(model),
-            **_head(model, night_of),
-        },
+        {"line": line, "people": worklist.others(night_of.model), **_head(night_of.model, night_of)},
         templates=templates,
         footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
     )
-
-
-def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
-    """Return one row in words and figures, for the page and for the terminal."""
-    model = run.model
-    places = performance.score_places(model, [*worklist.scores(run), case.score])
-    line = worklist.line_of_case(run, case, places)
-    threshold = next(point.threshold for point in model.points if point.label == case.label)
-    said = "Flagged" if case.flagged else "Not flagged"
-    if case.rank is not None:
-        total = shown.count(run.cases_total)
-        said += f": number {shown.count(case.rank)} of {total}, the highest score first"
-    return {
-        "id": line.id,
-        "said": said,
-        "place": line.place,
-        "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
-        "why": line.values,
-        "explained": "" if case.explained is None else shown.percent(case.explained),
-        "missing": [shown.name(model.title_of(name)) for name in case.missing],
-    }
 
 
 BASIS = "patients of this cohort, scored by a model that had not seen them"

@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.rules import best_other, flags_of, usefulness_of
+from screening.report.rules import best_other, usefulness_of
 from screening.schemas import validation
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ReachingCounts, RunDocument
@@ -30,7 +30,7 @@ class Curve:
         self.threshold = np.array(curve.threshold, float)[order]
         self.columns = {name: np.array(values, float)[order] for name, values in figures.items()}
         self.ends = {
-            name: [np.array(end, float)[order] for end in (band.low, band.high)]
+            name: (np.array(band.low, float)[order], np.array(band.high, float)[order])
             for name, band in bands.items()
         }
 
@@ -165,11 +165,6 @@ def _short(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def score_places(model: ModelDocument, others: list[float]) -> int:
-    """Return the decimals with which every score and threshold of the page is shown."""
-    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
-
-
 def rarest_first(model: ModelDocument) -> list[int]:
     """Return the places of the classes in the confusion matrix, rare classes first; none without a matrix."""
     found = model.validation.confusion
@@ -246,7 +241,8 @@ def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, 
     )
     if sensitivity is None or specificity is None:
         return None
-    return 100 * flags_of(point, sensitivity, specificity), sensitivity
+    flagged = point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
+    return 100 * flagged, sensitivity
 
 
 def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
