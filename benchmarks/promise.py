@@ -48,7 +48,8 @@ from screening.model_selection.judge import HeldOutScores, chosen
 from screening.model_selection.planning import sample_rows
 from screening.model_selection.task import ask
 from screening.model_selection.validation import Validation
-from screening.recipes.loading import load_recipe, tells_apart
+from screening.recipes.building import load_recipe
+from screening.recipes.recipe import tells_apart
 from screening.schemas.figures import MinSensitivity, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6

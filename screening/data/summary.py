@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from screening.contract.parsing import floats, is_numeric, is_text, plain, texts
+from screening.io.columns import floats, is_numeric, is_text, plain, texts
 from screening.io.number_formats import (
     DATE,
     LED_BY_ZERO,

@@ -32,8 +32,8 @@ from screening.model_selection.validation import (
     resampled,
 )
 from screening.parallel import opened
-from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
-from screening.recipes.recipe import Recipe
+from screening.recipes.building import list_recipes, load_recipe
+from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings

@@ -17,7 +17,7 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.task import Task
 from screening.model_selection.validation import Validation
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 from screening.schemas.model import Leak
 
 # A single value that ranks this well is rarely a value known beforehand.

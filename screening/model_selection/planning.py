@@ -20,8 +20,7 @@ from screening.model_selection.leaks import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, ask
 from screening.recipes.building import build, may_span
-from screening.recipes.loading import members_for, tells_apart
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
 from screening.store.serialization import read_document
