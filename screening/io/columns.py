@@ -1,4 +1,4 @@
-"""Columns of a table: Arrow's as texts or floats, and arrays by name with None or NaN where there is no value."""
+"""Columns of a table: Arrow's as texts or floats, and arrays by name with None or NaN where nothing stands."""
 
 from __future__ import annotations
 

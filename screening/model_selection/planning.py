@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort, labels_of, refuse_slips
 from screening.data.dependence import dependence, refuse_dependent
-from screening.data.label_slips import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
