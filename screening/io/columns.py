@@ -1,4 +1,4 @@
-"""Columns of a table: Arrow's as texts or floats, and arrays by name with None or NaN where nothing stands."""
+"""Columns of a table: Arrow's as texts or floats, and arrays by name with None or NaN for no value."""
 
 from __future__ import annotations
 
