@@ -97,7 +97,7 @@ def train(
     from screening.model_selection import train as training
     from screening.model_selection.planning import refuse_other_model
     from screening.parallel import opened
-    from screening.recipes.loading import load_recipe
+    from screening.recipes.building import load_recipe
     from screening.report.page import check_templates
     from screening.store.finished import waiting_beside
 
@@ -149,7 +149,7 @@ def recipes(
 
     In full: its paper, its parameters with their defaults, and what its search tries.
     """
-    from screening.recipes.loading import list_recipes, load_recipe
+    from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     chosen = shipped or [load_recipe(str(name))]

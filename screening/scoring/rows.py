@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from screening.io.parquet_rows import parquet_file
+from screening.io.arrow_files import parquet_file
 from screening.ledger.nights import Known
 
 READ_ROWS = 1 << 14

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from screening.errors import ModelError, UsageError
-from screening.io.nifti import library
+from screening.io.images import library
 from screening.schemas.run import Geometry
 from screening.scoring.flagged import FlaggedRows
 from screening.scoring.rows import Rows
