@@ -151,7 +151,8 @@ def _hand_out(
     what: str,
     *places: Path,
     content: bytes | None = None,
-    **whose: str | None,
+    patient: str | None = None,
+    keyed: str | None = None,
 ) -> None:
     """Say in the ledger that a run was scored with what shows it, before that appears.
 
@@ -168,7 +169,7 @@ def _hand_out(
     artefacts = []
     for place in places if what == "table" else [place.resolve() for place in places]:
         digest = digest_at(what, place) if content is None else sha256(content).hexdigest()
-        artefacts.append(Artefact(what, place, digest, entry["key"], **whose))
+        artefacts.append(Artefact(what, place, digest, entry["key"], patient=patient, keyed=keyed))
     with open_ledger(ledger) as book:
         hand_out(book, *artefacts)
 
@@ -332,7 +333,7 @@ def export(
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     flagged, write = prepared(run, to, force, given)
-    entry = flagged.run.ledger and flagged.run.ledger.to_dict()
+    entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
     if out is not None:
         _hand_out(ledger, entry, "export", out, content=b"")
     elif url is not None:
@@ -387,7 +388,7 @@ def report(
         )
     # Of a type that drawing checks; a comparison has none.
     answer = {"report": str(target)} | {name: document[name] for name in ("attention",) if name in document}
-    whose: dict[str, str | None] = {}
+    keyed: str | None = None
     if de_identify is not None:
         if kind != "run":
             raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
@@ -395,12 +396,12 @@ def report(
             raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
         key = site_key(de_identify)
         copy = deidentified(RunDocument.from_dict(document), key)
-        document, whose = copy.run.to_dict(), {"keyed": key.fingerprint}
+        document, keyed = copy.run.to_dict(), key.fingerprint
         answer |= {name: value for name, value in vars(copy).items() if name != "run"}
         answer["attention"] = document["attention"]
     page = draws[kind](document, templates).encode()
     if kind == "run" and out is not None:
-        what = "page" if de_identify is None else "copy"
-        _hand_out(ledger, entry, what, target, content=page, **whose)
+        what = "page" if keyed is None else "copy"
+        _hand_out(ledger, entry, what, target, content=page, keyed=keyed)
     write_whole(target, page)
     tell(answer, as_json)

@@ -227,11 +227,13 @@ def compare(
         bar("Comparing") as progress,
     ):
         sources = comparison.named([options.source_of(cohort, table, query) for cohort in cohorts])
-        roles = {"label": label, "positive": positive, "id": id, "group": group}
         past = {
-            name: read_cohort(source, contract, **roles, drop=options.names_from(drop), need_label=True)
+            name: read_cohort(
+                source, contract, label=label, positive=positive, id=id, group=group,
+                drop=options.names_from(drop), need_label=True,
+            )
             for name, source in sources.items()
-        }
+        }  # fmt: skip
         compared = comparison.compare(
             past, comparison.comparable(options.names_from(recipes), past), rule=rule, folds=folds,
             repeats=repeats, search=search, seed=seed, jobs=jobs, max_rows=max_rows, control=control,
@@ -278,10 +280,10 @@ def validate(
         external.write_validation(found, folder, templates)
     document = found.to_dict()
     points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
-    figures = {"operating_points": points, "classes": document["classes"]}
+    figures = {"classes": document["classes"]} | ({"operating_points": points} if as_json else {})
     answer = {"validation": str(out), "report": str(out / "report.html"), "model": found.model.id}
-    answer |= {"rows": found.figures.n_rows} | (figures if as_json else {"classes": found.lines()})
-    tell(answer | {"attention": document["attention"]}, as_json)
+    figures |= {"rows": found.figures.n_rows, "attention": document["attention"]}
+    tell(answer | figures | ({} if as_json else {"classes": found.lines()}), as_json)
 
 
 def threshold(
