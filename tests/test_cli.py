@@ -276,3 +276,18 @@ def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
+
+
+def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, model, run, tmp_path):
+    """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
+    links = re.findall(r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8"))
+
+    assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
+    for place, anchor in links:
+        assert f'id="{anchor}"' in (run / place).read_text(encoding="utf-8")
+    screen(
+        "score", model, desk / "tonight.csv", "--out", tmp_path / "run", "--publish", tmp_path / "pages",
+        "--date", "2026-03-01",
+    )  # fmt: skip
+    copy = (tmp_path / "pages" / "latest.html").read_text(encoding="utf-8")
+    assert "record after TRIPOD+AI" in copy and "report.html#" not in copy
