@@ -73,7 +73,9 @@ def opened(path: Path, head: bytes) -> CsvForm:
     _refuse_headless(path.name, header)
     if len(header) == 1:
         _refuse_title(path.name, body)
-    above = text[: skipped + _header_end(body, delimiter)]
+    lines = io.StringIO(body, newline="")
+    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
+    above = text[: skipped + lines.tell()]
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     comma = ", decimal comma" if decimal == "," else ""
     mark = "point" if comma else "comma"
@@ -192,13 +194,6 @@ def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
     return None
 
 
-def _header_end(body: str, delimiter: str) -> int:
-    """Characters up to the end of the first row that has a filled cell."""
-    lines = io.StringIO(body, newline="")
-    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
-    return lines.tell()
-
-
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
     """The first rows of a text that have a filled cell."""
     rows: list[list[str]] = []
@@ -268,8 +263,12 @@ def _examined(path: Path) -> tuple[str, bool]:
     with _opened_bytes(path) as stream:
         head = stream.read(1 << 16)
     marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
-    if wide := marked or _utf16_without_mark(head):
-        return wide, True
+    # Without a mark UTF-16 shows by ASCII digits and delimiters, which have a zero in the high byte only.
+    for encoding, high, low in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        if len(head) >= 4 and high.count(0) > 0.6 * len(high) and low.count(0) == 0:
+            marked = marked or encoding
+    if marked:
+        return marked, True
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
             quoted = _has_quotes(path, encoding)
@@ -306,13 +305,3 @@ def _has_quotes(path: Path, encoding: str) -> bool:
             raise CohortError(f"{path.name}: cut short within a character; export it again")
         decoder.decode(b"", final=True)
     return quoted
-
-
-def _utf16_without_mark(head: bytes) -> str | None:
-    """ASCII digits and delimiters have a zero in the high byte only."""
-    if len(head) < 4 or len(head) % 2:
-        return None
-    for encoding, high, low in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
-        if high.count(0) > 0.6 * len(high) and low.count(0) == 0:
-            return encoding
-    return None
