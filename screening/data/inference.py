@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.cohort import FEWEST_OF_LABEL, affected, affirming
-from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, frame_of, head_columns
+from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, head_columns
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
@@ -125,7 +125,7 @@ def proposed(
     roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
     signs = list[Sign]()
     if not independent:
-        signs = dependence(source, roles, frame_of(table.head, head_columns(source)))
+        signs = dependence(source, roles, table.head)
     roles = roles.with_roles(**_role_of(signs, roles))
     if ask:
         roles = _asked(table, placed, roles, ask)

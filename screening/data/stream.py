@@ -150,7 +150,10 @@ class CohortStream:
             self._repeats = ids.found()
         if self._scales is None:
             features = self.contract.features
-            kinds = {"within_group": Moments, "within_group_robust": Medians}
+            kinds: dict[str, type[Moments] | type[Medians]] = {
+                "within_group": Moments,
+                "within_group_robust": Medians,
+            }
             gathered: list[Moments | Medians] = [
                 kind(names)
                 for normalise, kind in kinds.items()
