@@ -182,12 +182,13 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
         if name in _taken(given) - {given.label} or not few or summary.unreadable:
             continue
         if name.lower() in LABELS:
-            ranks[name] = 0, LABELS.index(name.lower())
+            # A class of several values may be that of a cabin, beside one who survived or did not.
+            ranks[name] = 0 if summary.n_texts <= 2 else 2, LABELS.index(name.lower())
         elif summary.n_texts <= 2 and is_called(name, "outcome"):
             ranks[name] = 1, place
         elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
-            ranks[name] = 2 + (not YES_NO.fullmatch(name)), place
-    return sorted((name for name in ranks if not named or ranks[name][0] < 2), key=ranks.__getitem__)
+            ranks[name] = 3 + (not YES_NO.fullmatch(name)), place
+    return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
 
 
 def case_of(label: str, counts: Mapping[str, int]) -> str | None:
@@ -248,6 +249,15 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
     for role in ("label", "positive", "id", "group", "time", "coordinates"):
         if not getattr(given, role) and (value := getattr(roles, role)):
             notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
+    label = table.columns.get(roles.label or "")
+    if label and not given.positive and len(roles.positive) == 1 and len(label.counts) == 2:
+        case = label.counts[roles.positive[0]] / label.counts.total()
+        (other,) = {*label.counts} - {*roles.positive}
+        if case > 0.5:
+            notes.append(
+                f"column '{roles.label}': {roles.positive[0]} is taken as the case, which {case:.0%} of rows "
+                f"have; if the others are the cases, give --positive {other}"
+            )
     others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
         may_be = f"; it may be {_listed(others)}" if others else ""
@@ -263,7 +273,6 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
         doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
         leads = "day" if roles.date_order == "dmy" else "month"
         notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
-    label = table.columns.get(roles.label or "")
     if label and not given.label and label.present < label.rows:
         notes.append(
             f"column '{roles.label}': some rows have no label; fill them before training, or leave them out"

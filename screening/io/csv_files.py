@@ -30,7 +30,7 @@ from screening.errors import CohortError
 from screening.io.number_formats import NUMBER, decimal_marks
 from screening.io.readers import Batches, Form
 
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 # What is read of a file to see how it is written: characters, and rows of them.
 SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
 # What Arrow reads at a time, at least and at most; a row may reach over two.
@@ -72,7 +72,7 @@ def opened(path: Path, head: bytes) -> CsvForm:
     header = [name.strip() for name in rows[0]]
     _refuse_headless(path.name, header)
     if len(header) == 1:
-        _refuse_title(path.name, body)
+        _refuse_one_column(path.name, body)
     lines = io.StringIO(body, newline="")
     next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
     above = text[: skipped + lines.tell()]
@@ -210,17 +210,24 @@ def _parsed(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
+    """The delimiter under which most rows have as many cells as the header, then the one with most cells.
+
+    Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
+    """
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
         return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
 
-    return max(DELIMITERS, key=fit)
+    *usual, space = DELIMITERS
+    best = max(usual, key=fit)
+    return space if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2 else best
 
 
-def _refuse_title(name: str, text: str) -> None:
-    for delimiter in DELIMITERS:
+def _refuse_one_column(name: str, text: str) -> None:
+    """Say what stands in the way where a header has one cell and the rows have several."""
+    *usual, _ = DELIMITERS
+    for delimiter in usual:
         widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
         for width, often in widths.most_common(1):
             if width > 2 and often > widths.total() / 2:
@@ -228,6 +235,13 @@ def _refuse_title(name: str, text: str) -> None:
                     f"{name}, first row: one cell above rows of {width}; is it a title? "
                     "The column names come first: remove what stands above them"
                 )
+    header, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
+    # R writes the names of rows without one of their column.
+    if header > 2 and rows and sum(width in (header, header + 1) for width in rows) > 0.9 * len(rows):
+        raise CohortError(
+            f"{name}: its columns are parted by spaces, and not by one each; write it with commas: in R "
+            "write.csv(x, file, row.names = FALSE), in pandas read_csv(file, sep=r'\\s+').to_csv(file)"
+        )
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:
