@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.data import ids as seen_ids
-from screening.scoring import flagged as ranked
 from screening.scoring import rows as night_rows
-from screening.scoring.flagged import as_text, as_texts, flagged_rows
-from screening.scoring.rows import Rows
+from screening.scoring.rows import Rows, as_text, as_texts, flagged_rows
 
 BATCH = 500
 SCHEMA = pa.schema({
@@ -26,7 +24,7 @@ SCHEMA = pa.schema({
 def little_is_held():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(night_rows, "READ_ROWS", 700)
-        patch.setattr(ranked, "PIECE_ROWS", 800)
+        patch.setattr(night_rows, "PIECE_ROWS", 800)
         patch.setattr(seen_ids, "HELD_ROWS", 2000)
         yield
 
@@ -66,7 +64,7 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
     ]
     found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
     # A column to display that is called as one of ours is told from it.
-    assert tables[0].column_names == [*ranked.COLUMNS, "ward", "display_score"]
+    assert tables[0].column_names == [*night_rows.COLUMNS, "ward", "display_score"]
     assert found == expected
     assert max(table.num_rows for table in tables) <= 800
 

@@ -46,7 +46,7 @@ from screening.spelling import did_you_mean
 if TYPE_CHECKING:
     from screening.ledger.database import Ledger
     from screening.scoring.score import Run
-    from screening.store.showing import PageFolder
+    from screening.store.publishing import PageFolder
 
 
 def score(
@@ -93,7 +93,7 @@ def score(
 
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.signing import public_key
+    from screening.store.serialization import public_key
 
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
@@ -139,7 +139,7 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
         return None
     if shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    from screening.store.showing import PageFolder, readers
+    from screening.store.publishing import PageFolder, readers
 
     pages = PageFolder(publish, readers(mode, group))
     pages.prepare()
@@ -354,7 +354,7 @@ def export(
     Of images, flags and scores are written as volumes.
     """
     from screening.io.database import described, read_url
-    from screening.scoring.flagged import prepared
+    from screening.scoring.rows import prepared
 
     options = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,

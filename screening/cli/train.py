@@ -107,9 +107,9 @@ def train(
     from screening.recipes.loading import load_recipe
     from screening.report import render_model
     from screening.report.site_templates import check_templates
-    from screening.store.finished import waiting_beside
     from screening.store.model import write_model
     from screening.store.publishing import publish
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
@@ -239,8 +239,8 @@ def compare(
     from screening.model_selection import compare as comparison
     from screening.model_selection.compare import write_comparison
     from screening.report.site_templates import check_templates
-    from screening.store.finished import waiting_beside
     from screening.store.publishing import publish
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "comparison")
     with (

@@ -21,7 +21,7 @@ from screening.io.number_formats import (
     trimmed,
     truths,
 )
-from screening.monitoring.column_profile import SampledValues
+from screening.monitoring.drift import SampledValues
 
 MOST_TEXTS = 1000
 MOST_COUNTED = 20
