@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from screening.model_selection.compare import compare
     from screening.model_selection.external import validate
     from screening.model_selection.train import train
-    from screening.recipes.building import build
-    from screening.recipes.loading import load_recipe
+    from screening.recipes.building import build, load_recipe
     from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
     from screening.scoring.explaining import explain
     from screening.scoring.rows import export
@@ -47,7 +46,7 @@ _HOMES = {
     "export": "scoring.rows",
     "history": "ledger.history",
     "load_model": "store.loading",
-    "load_recipe": "recipes.loading",
+    "load_recipe": "recipes.building",
     "open_ledger": "ledger.database",
     "read_cohort": "data.reading",
     "save_model": "store.model",

@@ -15,7 +15,7 @@ from screening.errors import ModelError, RecipeError
 from screening.estimators.baselines import Logistic
 from screening.estimators.ensembles import BlendedClassifier, Pooling
 from screening.model_selection import held_out
-from screening.recipes.loading import read_recipe
+from screening.recipes.building import read_recipe
 from screening.report import render_model
 from screening.scoring.explaining import explained
 from screening.store.loading import load_model

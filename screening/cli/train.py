@@ -104,7 +104,7 @@ def train(
     from screening.model_selection import train as training
     from screening.model_selection.planning import refuse_other_model
     from screening.parallel import opened
-    from screening.recipes.loading import load_recipe
+    from screening.recipes.building import load_recipe
     from screening.report import render_model
     from screening.report.site_templates import check_templates
     from screening.store.model import write_model
@@ -169,7 +169,7 @@ def recipes(
 
     In full: its paper, its parameters with their defaults, and what its search tries.
     """
-    from screening.recipes.loading import list_recipes, load_recipe
+    from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     chosen = shipped or [load_recipe(str(name))]

@@ -26,8 +26,7 @@ from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import build
-from screening.recipes.parts import Parts
+from screening.recipes.building import Parts, build
 from screening.recipes.recipe import Recipe
 from screening.store.serialization import keep_piece, read_piece
 

@@ -41,8 +41,8 @@ from screening.model_selection.stored_scores import columns_of
 from screening.model_selection.task import Task
 from screening.model_selection.validation import Validation, calibration_of
 from screening.parallel import Cluster
-from screening.recipes.loading import FITS, load_recipe
-from screening.recipes.recipe import ALWAYS, Recipe
+from screening.recipes.building import load_recipe
+from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.report.rules import of_model
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
 from screening.schemas.validation import Beside, Forward, LesionFacts

@@ -20,7 +20,7 @@ from pyarrow.csv import WriteOptions, write_csv
 
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
-from screening.io.parquet_rows import parquet_file
+from screening.io.arrow_files import parquet_file
 from screening.ledger.nights import Known
 from screening.schemas.run import RunDocument
 from screening.scoring import exports

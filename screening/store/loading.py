@@ -16,9 +16,8 @@ from screening.errors import CohortError, ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.estimators.passes import under
 from screening.files import read_bounded
-from screening.io.parquet_rows import read_small_table
-from screening.recipes.building import build
-from screening.recipes.loading import read_recipe
+from screening.io.arrow_files import read_small_table
+from screening.recipes.building import build, read_recipe
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
 from screening.store.serialization import digest_of, read_document, steady, unpack, verify

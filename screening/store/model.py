@@ -25,9 +25,9 @@ from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.imaging.lesions import Grid, lesion_map
+from screening.io.arrow_files import small_table
 from screening.io.columns import Columns
 from screening.io.images import AXES
-from screening.io.parquet_rows import small_table
 from screening.metrics.calibration import chances, likeliest
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.metrics.p_values import p_values
