@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.data import stream
-from screening.data.ids import hashed
 from screening.scoring import rows as night_rows
 from screening.scoring.rows import Rows, as_text, as_texts, flagged_rows
 
@@ -90,7 +89,7 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(set(hashed(ids[expected]).tolist()))
+    assert hashes.tolist() == sorted(set(stream.hashed(ids[expected]).tolist()))
 
 
 def peak(work, n_rows):
