@@ -37,10 +37,9 @@ from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
-from screening.schemas.base import FORMAT_VERSION, Estimate
+from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
 from screening.schemas.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
-from screening.schemas.notebook import Brief, InBrief, comparison_brief
 from screening.store.serialization import versions, written
 
 
@@ -65,7 +64,7 @@ class Comparison(InBrief):
         return self.facts.to_dict()
 
     def brief(self) -> Brief:
-        return comparison_brief(self.facts)
+        return self.facts.brief()
 
     def summary(self) -> dict[str, object]:
         """Every figure of every method, without intervals and curves."""

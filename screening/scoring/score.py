@@ -26,10 +26,9 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.parallel import Cluster, in_parallel, opened
 from screening.report import draw_run
+from screening.report.page import check_templates
 from screening.report.rules import of_run
-from screening.report.site_templates import check_templates
-from screening.schemas.base import Reason
-from screening.schemas.notebook import Brief, InBrief, run_brief
+from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
 from screening.scoring.delivery import Arrival, beside_past
@@ -71,7 +70,7 @@ class Run(InBrief):
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:
-        return run_brief(RunDocument.from_dict(self.document))
+        return RunDocument.from_dict(self.document).brief()
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""

@@ -17,7 +17,7 @@ from screening.estimators.remedies import REMEDIES  # noqa: F401
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
-from screening.report.site_templates import draw_sample
+from screening.report.page import draw_sample
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
 

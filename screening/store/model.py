@@ -33,8 +33,8 @@ from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.metrics.p_values import p_values
 from screening.monitoring.drift import Gates
 from screening.recipes.recipe import Recipe
+from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
-from screening.schemas.notebook import Brief, InBrief, model_brief
 from screening.schemas.validation import LesionFacts
 from screening.store.publishing import publish
 from screening.store.serialization import canonical, digest_of, pack, written
@@ -222,7 +222,7 @@ class Model(InBrief):
             raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
 
     def brief(self) -> Brief:
-        return model_brief(self.facts)
+        return self.facts.brief()
 
     @cached_property
     def sealed(self) -> dict[str, object]:
