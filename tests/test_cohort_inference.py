@@ -377,3 +377,15 @@ def test_the_commoner_value_as_the_case_deserves_a_remark():
     remark = "column 'target': 1 is taken as the case, which 63% of rows have"
     assert [note for note in notes if note.startswith(remark) and note.endswith("--positive 0")]
     assert not [note for note in others if "taken as the case" in note]
+
+
+def test_measurements_that_are_called_x_y_and_z_are_no_places_of_voxels(tmp_path):
+    """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
+    rng = np.random.default_rng(1)
+    path = cohort_of(
+        tmp_path, x=rng.random(N), y=rng.random(N), z=rng.random(N), ill=["no", "no", "yes"] * 20
+    )
+
+    contract = starter_contract(path)[0]
+
+    assert contract.coordinates == [] and {"x", "y", "z"} <= contract.features.keys()

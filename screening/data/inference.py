@@ -293,8 +293,7 @@ def _coordinates(table: TableSummary, given: Contract) -> list[str]:
     if given.coordinates or not {"x", "y", "z"} <= free.keys():
         return given.coordinates
     axes = [free[axis] for axis in "xyz"]
-    complete = all(table.columns[axis].numbers == table.columns[axis].rows for axis in axes)
-    return axes if complete else []
+    return axes if all(table.columns[axis].on_grid for axis in axes) else []
 
 
 def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contract:

@@ -22,7 +22,7 @@ from screening.io.number_formats import (
     trimmed,
     truths,
 )
-from screening.monitoring.column_profile import SampledValues
+from screening.monitoring.drift import SampledValues
 
 MOST_TEXTS = 1000
 MOST_COUNTED = 20
@@ -225,6 +225,12 @@ class ColumnSummary:
         reach = others[-1] - others[0]
         far = (distinct < others[0] - reach) | (distinct > others[-1] + reach)
         return distinct[like_codes & far & (counts > 1)].tolist()  # type: ignore[no-any-return]
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether every cell is a number, whole or shared with other rows, as where a voxel lies is."""
+        values = self._sample.values
+        return self.numbers == self.rows and (self.whole or 2 * np.unique(values).size <= values.size)
 
     def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
         """Take in one batch of the column."""
