@@ -304,7 +304,7 @@ def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
     notes = starter_contract(path)[1]
 
     assert (
-        "no outcome recognised: set `label` to its column, or give --label; it may be relapsing (y/n), z"
+        "no outcome recognised: set `label` to its column, or give --label; it may be relapsing (y/n), z, sex"
         in notes
     )
 
