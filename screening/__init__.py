@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from screening.recipes.building import build, load_recipe
     from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
     from screening.scoring.explaining import explain
-    from screening.scoring.flagged import export
+    from screening.scoring.rows import export
     from screening.scoring.score import score
     from screening.screen import Screen
     from screening.store.loading import load_model
@@ -43,7 +43,7 @@ _HOMES = {
     "build": "recipes.building",
     "compare": "model_selection.compare",
     "explain": "scoring.explaining",
-    "export": "scoring.flagged",
+    "export": "scoring.rows",
     "history": "ledger.history",
     "load_model": "store.loading",
     "load_recipe": "recipes.building",

@@ -44,7 +44,7 @@ from screening.scoring import exports
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from screening.store.showing import PageFolder
+    from screening.store.publishing import PageFolder
 
 
 def score(
@@ -91,7 +91,7 @@ def score(
     from screening.ledger.database import open_ledger
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.signing import public_key
+    from screening.store.serialization import public_key
 
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
@@ -138,7 +138,7 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
         return None
     if shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    from screening.store.showing import PageFolder, readers
+    from screening.store.publishing import PageFolder, readers
 
     pages = PageFolder(publish, readers(mode, group))
     pages.prepare()
@@ -325,7 +325,7 @@ def export(
     Of images, flags and scores are written as volumes.
     """
     from screening.io.database import described, read_url
-    from screening.scoring.flagged import prepared
+    from screening.scoring.rows import prepared
 
     options = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,

@@ -99,7 +99,7 @@ def train(
     from screening.parallel import opened
     from screening.recipes.building import load_recipe
     from screening.report.page import check_templates
-    from screening.store.finished import waiting_beside
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
@@ -218,7 +218,7 @@ def compare(
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
     from screening.report.page import check_templates
-    from screening.store.finished import waiting_beside
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "comparison")
     with (

@@ -17,8 +17,7 @@ from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, read_cohort
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.imaging.froc import Patient, chosen_by_lesions
-from screening.imaging.maps import lesion_map
+from screening.imaging.lesions import Patient, chosen_by_lesions, lesion_map
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range

@@ -12,7 +12,7 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 
 import screening.scoring.score
 import screening.store.loading
-import screening.store.signing  # noqa: F401
+import screening.store.serialization  # noqa: F401
 from screening.estimators.remedies import REMEDIES  # noqa: F401
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum

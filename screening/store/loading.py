@@ -20,8 +20,7 @@ from screening.io.arrow_files import read_small_table
 from screening.recipes.building import build, read_recipe
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
-from screening.store.serialization import digest_of, read_document, steady, unpack
-from screening.store.signing import verify
+from screening.store.serialization import digest_of, read_document, steady, unpack, verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -44,7 +43,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     directory : str or Path
         Written by `save_model` or ``screen train``.
     signed_by : Ed25519PublicKey, optional
-        Whose signature it must bear (`screening.store.signing.public_key`).
+        Whose signature it must bear (`screening.store.serialization.public_key`).
 
     Returns
     -------

@@ -24,7 +24,7 @@ from screening.data.encoding import Encoder
 from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
-from screening.imaging.maps import Grid, lesion_map
+from screening.imaging.lesions import Grid, lesion_map
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns
 from screening.io.images import AXES
@@ -37,8 +37,7 @@ from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, digest_of, pack, written
-from screening.store.signing import sign
+from screening.store.serialization import canonical, digest_of, pack, sign, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
