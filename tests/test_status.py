@@ -14,9 +14,8 @@ from test_ledger import enter, night
 from test_series import of_ward
 
 from screening.errors import UsageError
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, retire
 from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
 from screening.report.history import render_history
@@ -205,7 +204,7 @@ def test_the_command_closes_and_status_exits_0(tmp_path):
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         enter(ledger, of_ward("ward-1", 4, "a"))
         today = datetime.date.today().isoformat()
-        enter(ledger, replace(of_ward("ward-2", 1, "a"), night=today))
+        enter(ledger, of_ward("ward-2", 1, "a", night=today))
     where = ["--ledger", tmp_path / "l.db"]
     screen("status", "--night", "today", *where, code=5)
     told = json.loads(screen("retire", "ward-1", "--reason", "closed", *where, "--json").stdout)

@@ -182,7 +182,7 @@ def _hand_out(
 
 def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
     """How the shadow's nights compare with the champion's so far; nothing before there is one."""
-    from screening.ledger.beside import compare_nights
+    from screening.ledger.history import compare_nights
 
     whose, model = run.document["ledger"]["series"], run.document["model"]["digest"]
     found = compare_nights(book, whose, model)

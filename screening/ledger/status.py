@@ -16,11 +16,13 @@ from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_at
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.trail import Head, facts_of
 from screening.schemas.base import Reason
+from screening.schemas.history import CASE_COUNTS
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
+COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 NEVER = "no run has been published yet"
 ALL_CLOSED = "every series is retired"
 
@@ -175,7 +177,7 @@ def _pulse(
     facts = nights_at(connection, [entry])[entry]
     fault, waits = _fault(last, hours, due)
     words = [
-        f"night {last}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged",
+        f"night {last}, {hours:.1f} h ago: {facts.flagged} of {facts.scored} flagged",
         given_up or fault or waits,
     ]
     words += [
@@ -194,7 +196,7 @@ def _pulse(
         came=came,
         age_hours=hours,
         attention=excused.heard(facts.attention, last),
-        counts=vars(facts.rows) | vars(facts.counts),
+        counts={name: getattr(facts, name) for name in COUNTED},
         review_by=facts.review_by,
     )
 

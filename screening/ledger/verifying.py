@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import MARKS, PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
 from screening.ledger.kinds import (
     Accepted,
@@ -24,8 +24,8 @@ from screening.ledger.kinds import (
     Purged,
     append,
     facts_in,
-    is_reserved,
     project,
+    reserved,
 )
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
@@ -219,8 +219,7 @@ def _not_in_trail(
         if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
         known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
-        begun = connection.scalars(sa.select(MARKS.c.series).where(MARKS.c.night == run.date).distinct())
-        whose = [series for series in begun if shown_series(series) == facts.series]
         # What a killed command left before its night was entered is scored again.
-        if not known and not any(is_reserved(connection, series, run.date) for series in whose):
+        again = map(shown_series, reserved(connection, run.date))
+        if not known and facts.series not in again:
             yield path.parent, facts

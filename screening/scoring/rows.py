@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from screening.io.parquet_rows import parquet_file
-from screening.ledger.nights import Known
 
 READ_ROWS = 1 << 14
 # What the ledger knows of a flagged row's case.
@@ -111,7 +111,7 @@ class Rows:
                     start += n_flagged
                 append(rows.filter(pa.array(~gone(batch))))
 
-    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:
+    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Any]]) -> None:
         """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
         `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.
