@@ -32,7 +32,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.errors import RecipeError
 from screening.estimators.ensembles import Pooling
 from screening.model_selection.held_out import HeldOut
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 
 TASKS = (*list(SETS)[:10], "voxels")
 FEW = 10

@@ -27,7 +27,7 @@ from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.shift import cells_of, inner_edges, shift
 from screening.report.rules import drift_alarms
 from screening.schemas.run import ScoreCounts
-from screening.scoring.drift import reference
+from screening.scoring.reference_distribution import reference
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sample_cohorts"))
 

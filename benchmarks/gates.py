@@ -34,8 +34,7 @@ from screening import read_cohort
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.io.columns import Columns
-from screening.monitoring.column_profile import profile
-from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, own_nights
+from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, own_nights, profile
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 SIZES = (1, 5, 10, 20, 40, 240)

@@ -24,7 +24,7 @@ from sets import table
 from screening.errors import ScreenError
 from screening.metrics.predictive_intervals import widening
 from screening.metrics.ranking import auroc, delong
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import list_recipes
 
 ROWS = 250
 # Those told more than two classes apart are the same machines one against the rest.

@@ -44,11 +44,12 @@ from screening.metrics.predictive_intervals import widening
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.folds import Study, planned
 from screening.model_selection.held_out import HeldOut, Resources, blended, held_out_by
-from screening.model_selection.judge import HeldOutScores, chosen
+from screening.model_selection.judge import HeldOutScores, judge
 from screening.model_selection.planning import sample_rows
 from screening.model_selection.task import ask
 from screening.model_selection.validation import Validation
-from screening.recipes.loading import load_recipe, tells_apart
+from screening.recipes.building import load_recipe
+from screening.recipes.recipe import tells_apart
 from screening.schemas.figures import MinSensitivity, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
@@ -157,10 +158,11 @@ class Trained:
 
     def checked(self) -> tuple[Validation, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
-        validation, task = self.validation(), self.study.task
         own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.study.sample))
-        held = HeldOutScores(self.held_out.recipe.name, task, validation, own[:, task.watched_columns])
-        return validation, chosen(held, 0, self.rule, self.seed)
+        trained = own[:, self.study.task.watched_columns]
+        validation = replace(self.validation(), trained=trained)
+        held = HeldOutScores(self.held_out.recipe.name, validation)
+        return validation, judge(held, [self.rule], self.seed).points[0]
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""

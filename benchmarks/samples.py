@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from screening import read_cohort, save_model, score, train
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import list_recipes
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
 MAX_VOXELS = 2000

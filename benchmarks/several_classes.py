@@ -35,7 +35,7 @@ from screening.data.cohort import Cohort, labels_of
 from screening.metrics.calibration import fit_platt, likeliest
 from screening.metrics.ranking import auroc, average_precision
 from screening.model_selection.held_out import HeldOut, blended
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 
 UCI_SETS = (
     "car",

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from screening.cli import EXAMPLES, app
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import list_recipes
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands

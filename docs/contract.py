@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from screening.contract.contract import Contract, Feature
-from screening.contract.keys import Key, keys_of
+from screening.contract.contract import Contract, Feature, Key, keys_of
 
 HEAD = """# The contract
 

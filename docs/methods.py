@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import list_recipes
 from screening.recipes.recipe import Recipe
 
 DOCS = Path(__file__).parent

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from screening.model_selection.compare import compare
     from screening.model_selection.external import validate
     from screening.model_selection.train import train
-    from screening.recipes.building import build
-    from screening.recipes.loading import load_recipe
+    from screening.recipes.building import build, load_recipe
     from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
     from screening.scoring.explaining import explain
-    from screening.scoring.flagged import export
+    from screening.scoring.rows import export
     from screening.scoring.score import score
     from screening.screen import Screen
     from screening.store.loading import load_model
@@ -44,10 +43,10 @@ _HOMES = {
     "build": "recipes.building",
     "compare": "model_selection.compare",
     "explain": "scoring.explaining",
-    "export": "scoring.flagged",
+    "export": "scoring.rows",
     "history": "ledger.history",
     "load_model": "store.loading",
-    "load_recipe": "recipes.loading",
+    "load_recipe": "recipes.building",
     "open_ledger": "ledger.database",
     "read_cohort": "data.reading",
     "save_model": "store.model",

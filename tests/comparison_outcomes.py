@@ -3,17 +3,20 @@
 import numpy as np
 
 from screening.metrics.operating_point import choose
+from screening.model_selection.judge import HeldOutScores, Judgement
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Outcome, Validation
+from screening.model_selection.validation import Validation
 from screening.schemas.figures import Threshold
 
 BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 
 
-def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Outcome:
+def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgement:
     """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
     validation = Validation.of_decisions(
         scores[None], BINARY_TASK, np.asarray(positive, int), groups, (), np.arange(len(scores)) % 5
     )
-    return Outcome(validation, [choose(scores[:, 0], positive, rule or Threshold(threshold))])
+    rule = rule or Threshold(threshold)
+    point = choose(scores[:, 0], positive, rule)
+    return Judgement(HeldOutScores("svm", validation), [rule], [point], seed=0)

@@ -5,8 +5,7 @@ from flow_cohorts import patients
 
 from screening.contract.contract import Contract
 from screening.io.columns import Columns
-from screening.monitoring.column_profile import profile
-from screening.monitoring.drift import Gates
+from screening.monitoring.drift import Gates, profile
 from screening.schemas.model import Profile
 
 CONTRACT = Contract.from_dict(

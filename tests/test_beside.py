@@ -10,7 +10,7 @@ from screening import train
 from screening.errors import RecipeError, UsageError
 from screening.model_selection import train as training
 from screening.model_selection.held_out import held_out_by
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 from screening.report import render_model
 from screening.schemas.figures import Threshold
 from screening.scoring.score import score

@@ -15,9 +15,9 @@ from screening.errors import ModelError, RecipeError
 from screening.estimators.baselines import Logistic
 from screening.estimators.ensembles import BlendedClassifier, Pooling
 from screening.model_selection import held_out
-from screening.recipes.loading import read_recipe
+from screening.recipes.building import read_recipe
 from screening.report import render_model
-from screening.scoring.cases import explained
+from screening.scoring.explaining import explained
 from screening.store.loading import load_model
 from screening.store.model import save_model, score_batch
 

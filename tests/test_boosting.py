@@ -17,7 +17,7 @@ from screening.errors import ModelError, RecipeError
 from screening.estimators import boosting
 from screening.estimators.boosting import Boosting, HistogramBoosting, boosted_trees
 from screening.model_selection.compare import comparable
-from screening.recipes.loading import load_recipe, read_recipe
+from screening.recipes.building import load_recipe, read_recipe
 
 BLEND = """
 name = "mine"

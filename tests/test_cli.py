@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import commands_of, screen, typed
 
-from screening.cli import completion
+from screening.cli import options
 from screening.contract.contract import Contract
 from screening.store.publishing import hold
 
@@ -188,9 +188,9 @@ def test_key_given_twice_named(desk, tmp_path):
 def test_shell_completes_recipes_models_and_series(model, monkeypatch):
     monkeypatch.chdir(model.parent)
 
-    assert completion.recipes("one_class_c") == ["one_class_conformal"]
-    assert completion.models("mod") == ["model"]
-    assert completion.series("") == []
+    assert options.recipes_like("one_class_c") == ["one_class_conformal"]
+    assert options.models_like("mod") == ["model"]
+    assert options.series_like("") == []
 
 
 def test_a_damaged_model_exits_4(desk, model, tmp_path):

@@ -11,8 +11,7 @@ from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.contract.contract import Contract, Feature
-from screening.contract.keys import keys_of
+from screening.contract.contract import Contract, Feature, keys_of
 from screening.data.reading import starter_contract
 from screening.errors import CohortError, UsageError
 

@@ -363,3 +363,15 @@ def test_answers_stand_in_place_of_guesses(tmp_path):
     assert asked["id"] == ("case_id", [])
     assert (contract.label, contract.positive, contract.id, contract.capacity) == ("died", ["yes"], None, 7)
     assert "infected" in contract.features
+
+
+def test_measurements_that_are_called_x_y_and_z_are_no_places_of_voxels(tmp_path):
+    """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
+    rng = np.random.default_rng(1)
+    path = cohort_of(
+        tmp_path, x=rng.random(N), y=rng.random(N), z=rng.random(N), ill=["no", "no", "yes"] * 20
+    )
+
+    contract = starter_contract(path)[0]
+
+    assert contract.coordinates == [] and {"x", "y", "z"} <= contract.features.keys()

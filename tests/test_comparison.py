@@ -17,7 +17,7 @@ from screening.model_selection.folds import planned
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.task import ask
 from screening.model_selection.train import train
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 from screening.report.comparison import render_comparison
 from screening.schemas.figures import GMean
 

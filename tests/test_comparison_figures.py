@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from screening.metrics.paired import recall_difference, resampled_difference
 from screening.metrics.ranks import against_control, cliques, critical_difference, friedman, holm
-from screening.model_selection.validation import mean_curve, measured, resampled
+from screening.model_selection.compare import mean_curve, measured, resampled
 from screening.schemas.base import Estimate
 
 
@@ -49,7 +49,7 @@ def test_the_area_beside_the_drawn_curve_is_the_auroc():
     y = np.arange(400) % 4 == 0  # 100 positives: each step of the grid is one of them
     scores = rng.normal(size=400) + y
 
-    curve = mean_curve(outcome(scores, y).validation)
+    curve = mean_curve(outcome(scores, y).held.validation)
 
     assert 1 - curve[1:].mean() == pytest.approx(roc_auc_score(y, scores))
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import CohortError
-from screening.io.source_files import SourceFile, open_source
+from screening.io.opening import SourceFile, open_source
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
 ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)
@@ -107,7 +107,7 @@ def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
 
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
     code = (
-        "import sys\nfrom screening.io.source_files import open_source\n"
+        "import sys\nfrom screening.io.opening import open_source\n"
         "print(sum(block.n_rows for block in open_source(sys.argv[1]).files[0].blocks(None, 4096)))\n"
         "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
 from screening.teaching import deidentified
-from screening.teaching.k_anonymity import LEAST, WITHHELD, at_least, crowds, suppress_small
+from screening.teaching.deidentification import LEAST, WITHHELD, at_least, crowds, suppress_small
 from screening.teaching.key import SiteKey
 
 KEY = SiteKey(bytes(range(32)))

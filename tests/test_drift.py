@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
 from screening.io.columns import Columns
-from screening.monitoring.column_profile import SampledValues, profile, steps
-from screening.monitoring.drift import ALARMS, Gates
+from screening.monitoring.drift import ALARMS, Gates, SampledValues, profile, steps
 from screening.monitoring.tests import ks, psi, total_variation
 
 counts = st.lists(st.integers(0, 500), min_size=2, max_size=30).filter(sum)

@@ -12,8 +12,7 @@ from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
 from screening.data.stream import open_cohort
 from screening.errors import CohortError
-from screening.monitoring.column_profile import profile
-from screening.monitoring.drift import Gates
+from screening.monitoring.drift import Gates, profile
 from screening.store.model import save_model
 
 

@@ -25,7 +25,7 @@ from screening.errors import ModelError, UsageError
 from screening.ledger.database import open_ledger
 from screening.scoring.exports import FORMS, fhir, omop
 from screening.scoring.exports import csv as csv_form
-from screening.scoring.flagged import BEGINS, FlaggedRows, as_text, read_flagged
+from screening.scoring.rows import BEGINS, FlaggedRows, as_text, read_flagged
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]

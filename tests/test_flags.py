@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.data import ids as seen_ids
-from screening.scoring import flagged as ranked
+from screening.data import stream
 from screening.scoring import rows as night_rows
-from screening.scoring.flagged import as_text, as_texts, flagged_rows
-from screening.scoring.rows import Rows
+from screening.scoring.rows import Rows, as_text, as_texts, flagged_rows
 
 BATCH = 500
 SCHEMA = pa.schema({
@@ -26,8 +24,8 @@ SCHEMA = pa.schema({
 def little_is_held():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(night_rows, "READ_ROWS", 700)
-        patch.setattr(ranked, "PIECE_ROWS", 800)
-        patch.setattr(seen_ids, "HELD_ROWS", 2000)
+        patch.setattr(night_rows, "PIECE_ROWS", 800)
+        patch.setattr(stream, "HELD_ROWS", 2000)
         yield
 
 
@@ -66,7 +64,7 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
     ]
     found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
     # A column to display that is called as one of ours is told from it.
-    assert tables[0].column_names == [*ranked.COLUMNS, "ward", "display_score"]
+    assert tables[0].column_names == [*night_rows.COLUMNS, "ward", "display_score"]
     assert found == expected
     assert max(table.num_rows for table in tables) <= 800
 
@@ -84,14 +82,14 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
     ids = np.random.default_rng(seed).integers(names, size=n).astype(str).astype(object)
     ids[::97] = None
 
-    looked = seen_ids.DuplicateIds()
+    looked = stream.DuplicateIds()
     for start in range(0, n, BATCH):
         looked.add(ids[start : start + BATCH])
     hashes, rows = looked.found()
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
-    assert hashes.tolist() == sorted(set(seen_ids.hashed(ids[expected]).tolist()))
+    assert hashes.tolist() == sorted(set(stream.hashed(ids[expected]).tolist()))
 
 
 def peak(work, n_rows):
@@ -105,7 +103,7 @@ def peak(work, n_rows):
 
 
 def looking(n_rows):
-    looked, largest = seen_ids.DuplicateIds(), 0
+    looked, largest = stream.DuplicateIds(), 0
     for start in range(0, n_rows, BATCH):
         looked.add(np.array([f"{row:07d}" for row in range(start, start + BATCH)], dtype=object))
         largest = max(largest, pa.total_allocated_bytes())

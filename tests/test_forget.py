@@ -27,10 +27,10 @@ from screening.ledger.history import history
 from screening.report import page as pages
 from screening.scoring import erasing
 from screening.scoring.erasing import Erasure
-from screening.store import finished, publishing
+from screening.store import publishing
 from screening.store.loading import load_model
 from screening.store.model import save_model
-from screening.store.serialization import read_document
+from screening.store.serialization import keep_piece, read_document
 
 SECRET = "Zx9-00123"
 NOTE = "her-own-note"
@@ -138,7 +138,7 @@ def half_done(site: Path) -> list[Path]:
     names = "models/.b.fits", "models/.a.fits", "runs/2026/.3.fragments", "runs/.compared.fits"
     for name in names:
         (site / name).mkdir(parents=True, mode=0o700)
-        finished.keep(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
+        keep_piece(site / name / "rows-0.npz", {"x": np.array([[40.5, 90.0]])})
     return [site / name for name in names]
 
 

@@ -12,8 +12,7 @@ from scipy.ndimage import label
 from screening import GMean, MinSensitivity, read_cohort, score, train, validate
 from screening.data.stream import whole_groups
 from screening.errors import CohortError, UsageError
-from screening.imaging.froc import Patient, chosen_by_lesions
-from screening.imaging.maps import Grid, opened, smoothed
+from screening.imaging.lesions import Grid, Patient, chosen_by_lesions, opened, smoothed
 from screening.model_selection.revising import rechoose
 from screening.store.loading import load_model
 from screening.store.model import save_model

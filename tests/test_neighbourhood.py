@@ -10,7 +10,7 @@ from image_folders import brains, folder_of, table_of
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.neighbourhood import around, cells_of
-from screening.data.normalising import Medians
+from screening.data.stream import Medians
 from screening.errors import CohortError, UsageError
 from screening.io.columns import Columns
 

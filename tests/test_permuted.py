@@ -13,7 +13,7 @@ from screening.model_selection.folds import planned
 from screening.model_selection.held_out import Resources, held_out_by
 from screening.model_selection.task import ask
 from screening.model_selection.validation import Validation
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 
 PERMUTATIONS = 8
 

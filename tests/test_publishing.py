@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.errors import Locked, UsageError
-from screening.store.publishing import hold, publish, write_whole
-from screening.store.showing import LATEST, PageFolder, Readers, readers
+from screening.store.publishing import LATEST, PageFolder, Readers, hold, publish, readers, write_whole
 
 
 def names(folder: Path) -> set[str]:

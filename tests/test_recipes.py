@@ -10,8 +10,14 @@ from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from screening.errors import RecipeError
-from screening.recipes.building import build, candidates_for, param_grid
-from screening.recipes.loading import list_recipes, load_recipe, read_recipe
+from screening.recipes.building import (
+    build,
+    candidates_for,
+    list_recipes,
+    load_recipe,
+    param_grid,
+    read_recipe,
+)
 from screening.recipes.recipe import Recipe
 
 RECIPES = list_recipes()

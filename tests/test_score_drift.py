@@ -15,7 +15,7 @@ from screening.metrics.shift import cells_of, inner_edges, shift
 from screening.report.rules import drift_alarms, drift_reason, drift_words
 from screening.schemas.base import Reason
 from screening.schemas.run import ScoreCounts
-from screening.scoring.drift import reference
+from screening.scoring.reference_distribution import reference
 
 counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 

@@ -10,7 +10,7 @@ from flow_cohorts import patients, voxels, written
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
 from screening.schemas.figures import Threshold
-from screening.scoring.cases import changes
+from screening.scoring.explaining import changes
 from screening.store.model import CHANCES
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from screening.errors import ModelError
 from screening.store.loading import load_model
-from screening.store.signing import SIGNATURE, private_key, public_key
+from screening.store.serialization import SIGNATURE, private_key, public_key
 
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 

@@ -12,7 +12,7 @@ from commands import commands_of, typed
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import screening
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import list_recipes
 from screening.schemas.schemas import DOCUMENTS
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from flow_cohorts import patients, written
 
 from screening.errors import UsageError
 from screening.model_selection import train as training
-from screening.report.site_templates import PAGES, check_templates
+from screening.report.page import PAGES, check_templates
 from screening.store.model import Model
 
 QUICK = ("--label", "ill", "--id", "patient", "--search", "1", "--folds", "2", "--jobs", "1")

@@ -12,7 +12,7 @@ from screening.contract.contract import Contract
 from screening.io.columns import Columns
 from screening.metrics.operating_point import choose
 from screening.metrics.p_values import p_values
-from screening.monitoring.column_profile import profile
+from screening.monitoring.drift import profile
 from screening.schemas.figures import MinSensitivity, Threshold
 from screening.schemas.model import TaskFacts
 from screening.scoring.reference_distribution import BINS, Standing, among_past, rarity_range

@@ -69,8 +69,7 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
 def test_neither_a_back_fill_nor_a_wrong_year_makes_a_silent_series_fine(place, wrong):
     with open_ledger(place, make=True, clock=recording(at(3), at(5))) as ledger:
         enter(ledger, of_ward("ward-1", 3, "a"))
-        other = of_ward("ward-1", 4, "b")
-        enter(ledger, type(other)(**vars(other) | {"night": wrong}))
+        enter(ledger, of_ward("ward-1", 4, "b", night=wrong))
 
         assert fine(ledger, Due(at(5, 9))) == {"ward-1": False}
         assert fine(ledger, Due(at(5, 9), night=at(5).date())) == {"ward-1": False}

@@ -18,8 +18,7 @@ from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import Columns
-from screening.recipes.building import build
-from screening.recipes.loading import list_recipes, load_recipe
+from screening.recipes.building import build, list_recipes, load_recipe
 from screening.store.loading import load_model
 from screening.store.model import Model, save_model
 from screening.store.serialization import canonical, pack, unpack

@@ -10,10 +10,15 @@ from drift_gates import gated
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.io.columns import Columns
-from screening.monitoring.column_profile import profile
-from screening.monitoring.conversions import Conversion, conversions_of, quantity_named, standard_unit
-from screening.monitoring.drift import Gates
-from screening.monitoring.units import KNOWN_BOUND, unit_shift
+from screening.monitoring.drift import Gates, profile
+from screening.monitoring.units import (
+    KNOWN_BOUND,
+    Conversion,
+    conversions_of,
+    quantity_named,
+    standard_unit,
+    unit_shift,
+)
 
 DRAWS = {
     "creatinine": lambda rng, n: rng.lognormal(0, 0.35, n),

@@ -13,7 +13,7 @@ from test_report import Outline
 from test_report_blocks import appraised
 
 from screening.metrics.calibration import chances
-from screening.model_selection.validation import differences
+from screening.model_selection.judge import differences
 from screening.report import render_model
 from screening.report.rules import AHEAD, beaten, of_model, usefulness_of
 from screening.schemas.figures import MinSensitivity

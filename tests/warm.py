@@ -10,8 +10,7 @@ from machines_cohort import problem_of, rows_and_labels, three_clouds, two_cloud
 
 from screening import TwoClassSVM
 from screening.kernels import Gaussian
-from screening.recipes.building import build
-from screening.recipes.loading import list_recipes
+from screening.recipes.building import build, list_recipes
 from screening.solvers import smo
 
 QUICK = {"n_remove": 2, "trials": 5, "n_estimators": 2, "n_rounds": 2}

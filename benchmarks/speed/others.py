@@ -101,7 +101,7 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
         table = pd.DataFrame(x, columns=[f"x{j}" for j in range(FEATURES)])
         table.assign(ill=np.where(y == 1, "yes", "no")).to_parquet(path, index=False)
         cohort = read_cohort(path, label="ill", positive="yes")
-    task = ask(cohort, multi_class=False)
+    task, _ = ask(cohort, several=False)
 
     def ours() -> np.ndarray:
         encoded = EncodedRows.of(cohort, recipe, task)

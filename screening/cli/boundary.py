@@ -38,21 +38,15 @@ def refused(message: str, code: int) -> None:
 class Commands(TyperGroup):
     """The commands, whose usage errors take one line and not three."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
     ) -> Any:
         """Run the command that `args` name, and end the process as typer does."""
         words = sys.argv[1:] if args is None else args
         _json_asked.set("--json" in words)
         logs.begin(words)
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = super().main(args, standalone_mode=False, **extra)
         except typer.Abort:
             code = 1
             logs.failed("screen: aborted", code)

@@ -35,17 +35,13 @@ def printable(text: str, *, lines: bool = False) -> str:
     lines : bool
         Leave line ends, as in a message of several lines.
     """
-    return _STEERING.sub(lambda found: _number(found[0], lines), text)
+    return _STEERING.sub(lambda found: "\n" if lines and found[0] == "\n" else _number(found[0]), text)
 
 
-def _number(character: str, lines: bool) -> str:
-    if lines and character == "\n":
-        return character
-    code = ord(character)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    # JSON writes what lies beyond by two halves.
-    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+def _number(character: str) -> str:
+    # In units of UTF-16, as JSON does: what lies beyond the first 65,536 has two.
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
 # The command did its work, and what it found should not wait for somebody to open the page.
@@ -100,50 +96,38 @@ def _to_stdout() -> Iterator[None]:
         raise
 
 
-def points_of(model: Model) -> dict[str, object]:
-    """What is told of a model's operating points."""
-    return {
-        "operating_points": [{key: point.get(key) for key in OF_POINT} for point in model.operating_points]
-    }
+def facts_of(model: Model, as_json: bool) -> dict[str, object]:
+    """What a model promises and why it wants attention; on a terminal in the words of its page."""
+    points = [{key: point.get(key) for key in OF_POINT} for point in model.operating_points]
+    promised = {"operating_points": points} if as_json else _promised(model)
+    return {"attention": model.document["attention"]} | promised
 
 
-def performance_of(model: Model) -> dict[str, object]:
-    """What a model promises, in the words of its page: each figure with its interval, a line a class."""
+def _promised(model: Model) -> dict[str, object]:
+    """Each figure with its interval, a line a class, and the verdict."""
     from screening.report.format import area_ci, ci, percent
     from screening.report.rules import usefulness_of
 
-    facts = model.facts
-    lines: dict[str, list[str]] = {
-        name: [] for name in ("threshold", "AUROC", "sensitivity", "specificity", "PPV")
-    }
-    for point in facts.operating_points:
-        of_class = f"{point.label}: " if facts.multi else ""
-        area = facts.validation.summary.get(point.label)
-        if area is not None and area.auroc.value is not None:
-            lines["AUROC"].append(f"{of_class}{area.auroc.value:.2f}{_interval(area_ci(area.auroc))}")
-        lines["threshold"].append(f"{of_class}{point.threshold:.4g}")
-        for name, share in (
-            ("sensitivity", point.sensitivity), ("specificity", point.specificity), ("PPV", point.ppv),
-        ):  # fmt: skip
-            lines[name].append(f"{of_class}{percent(share)}{_interval(ci(share))}")
-        lines["PPV"][-1] += f" at {percent(point.prevalence)} prevalence"
+    lines: dict[str, list[str]] = {}
+    for point in model.facts.operating_points:
+        area = model.facts.validation.summary[point.label].auroc
+        figures = {
+            "threshold": f"{point.threshold:.4g}",
+            "AUROC": "" if area.value is None else f"{area.value:.2f}{_interval(area_ci(area))}",
+        }
+        for name in ("sensitivity", "specificity", "ppv"):
+            share = getattr(point, name)
+            figures[name.replace("ppv", "PPV")] = percent(share) + _interval(ci(share))
+        figures["PPV"] += f" at {percent(point.prevalence)} prevalence"
+        for name, words in figures.items():
+            of_class = f"{point.label}: " if model.facts.multi else ""
+            lines.setdefault(name, []).extend([of_class + words] if words else [])
     shown: dict[str, object] = {name: line for name, line in lines.items() if line}
-    return shown | {"fit for use?": usefulness_of(facts).words}
+    return shown | {"fit for use?": usefulness_of(model.facts).words}
 
 
 def _interval(ends: str) -> str:
     return f" (95% CI {ends})" if ends else ""
-
-
-def attention_of(model: Model, as_json: bool) -> dict[str, object]:
-    """Why a model wants attention, as `model.json` has it or in sentences."""
-    reasons = model.document["attention"]
-    return {"attention": reasons if as_json else sentences(reasons)}
-
-
-def sentences(reasons: Iterable[Mapping[str, object]]) -> list[str]:
-    """Why something wants attention, a line each: what was found, and what to do."""
-    return [" ".join(str(each[key]) for key in ("words", "remedy") if each[key]) for each in reasons]
 
 
 def in_a_row(reasons: Iterable[Reason]) -> str:
@@ -170,6 +154,9 @@ def agreement(found: NightsBeside) -> list[str]:
 
 
 def _inline(value: object) -> str:
+    if isinstance(value, Mapping) and "remedy" in value:
+        # A reason for attention: what was found, and what to do.
+        return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_inline(one)}" for key, one in value.items()) or "-"
     if isinstance(value, list):

@@ -259,7 +259,7 @@ def promote(
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
     from screening.model_selection.revising import refuse_draft
-    from screening.scoring.case_history import series_of
+    from screening.scoring.series_history import series_of
     from screening.store.loading import load_model
 
     loaded = load_model(model)

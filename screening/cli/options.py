@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from glob import escape, glob
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from screening.cli import completion, logs
+from screening.cli import logs
 from screening.errors import UsageError
 from screening.schemas.figures import RULE_TYPES, Rule, rule_named
 from screening.spelling import did_you_mean, series_name
@@ -22,6 +25,33 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from screening.io.database import Database
+
+
+def recipes_like(incomplete: str) -> list[str]:
+    """The shipped recipes that begin so."""
+    names = (Path(file.name) for file in files("screening.models").iterdir())
+    return sorted(name.stem for name in names if name.suffix == ".toml" and name.stem.startswith(incomplete))
+
+
+def models_like(incomplete: str) -> list[str]:
+    """The model directories that begin so, and the directories on the way to them."""
+    folders = [Path(found) for found in glob(f"{escape(incomplete)}*/")]
+    found = [str(folder) for folder in folders if (folder / "model.json").exists()]
+    return sorted(found + [str(file.parent) for folder in folders for file in folder.glob("*/model.json")])
+
+
+def series_like(incomplete: str) -> list[str]:
+    """The series of the ledger that SCREEN_LEDGER names, `screening.db` where it names none."""
+    from screening.errors import ScreenError
+    from screening.ledger.database import open_ledger
+    from screening.ledger.model_registry import every_series
+
+    try:
+        with open_ledger(os.environ.get("SCREEN_LEDGER", "screening.db")) as ledger, ledger.reading() as rows:
+            return [name for name in every_series(rows) if name.startswith(incomplete)]
+    except (ScreenError, OSError):
+        return []
+
 
 # The groups of a command's help on a terminal.
 in_data = partial(typer.Option, rich_help_panel="Data")
@@ -56,7 +86,7 @@ RecipeName = Annotated[
         "--recipe",
         "-r",
         metavar="NAME|FILE",
-        autocompletion=completion.recipes,
+        autocompletion=recipes_like,
         help="Method; `screen recipes` lists them.",
     ),
 ]
@@ -81,7 +111,7 @@ def _model_there(folder: Path) -> Path:
     return folder
 
 
-_model = partial(typer.Argument, metavar="MODEL", callback=_model_there, autocompletion=completion.models)
+_model = partial(typer.Argument, metavar="MODEL", callback=_model_there, autocompletion=models_like)
 ModelFolder = Annotated[Path, _model(help="Model directory written by `screen train`.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory written by `screen score`.")]
 ModelAnew = Annotated[Path, _model(help="Model directory; it is written anew.")]
@@ -164,23 +194,11 @@ def series_from(text: str | None) -> str | None:
         raise UsageError(f"--series {text}: {error}") from None
 
 
+_series = partial(in_ledger, "--series", metavar="NAME", autocompletion=series_like)
 Series = Annotated[
-    str | None,
-    in_ledger(
-        metavar="NAME",
-        autocompletion=completion.series,
-        help="With --ledger: whose nights; the contract's `series` if absent.",
-    ),
+    str | None, _series(help="With --ledger: whose nights; the contract's `series` if absent.")
 ]
-SeriesAsked = Annotated[
-    str | None,
-    in_ledger(
-        "--series",
-        metavar="NAME",
-        autocompletion=completion.series,
-        help="Only this series; all where absent.",
-    ),
-]
+SeriesAsked = Annotated[str | None, _series(help="Only this series; all where absent.")]
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -280,14 +298,14 @@ def command_of(context: typer.Context, leave_out: frozenset[str]) -> str:
 
 def signer_from(key: Path | None) -> Ed25519PrivateKey | None:
     """The key to sign with, where one was given."""
-    from screening.store.signing import private_key
+    from screening.store.serialization import private_key
 
     return None if key is None else private_key(key)
 
 
 def say_unsigned(model: Path, signer: Ed25519PrivateKey | None) -> None:
     """Say that the model to be replaced was signed, and its successor will not be."""
-    from screening.store.signing import is_signed
+    from screening.store.serialization import is_signed
 
     if signer is None and is_signed(model):
         words = "the model was signed; what replaces it is not: give --sign to sign it again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from screening.cli import logs
-from screening.cli.console import ATTENTION, agreement, bar, in_a_row, sentences, tell
+from screening.cli.console import ATTENTION, agreement, bar, in_a_row, tell
 from screening.cli.options import (
     AcceptDelivery,
     AsJson,
@@ -44,9 +44,7 @@ from screening.scoring import exports
 from screening.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from screening.ledger.database import Ledger
-    from screening.scoring.score import Run
-    from screening.store.showing import PageFolder
+    from screening.store.publishing import PageFolder
 
 
 def score(
@@ -89,11 +87,11 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
-    from contextlib import nullcontext
-
+    from screening.ledger.database import open_ledger
+    from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
-    from screening.store.signing import public_key
+    from screening.store.serialization import public_key
 
     logs.about(series=series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
@@ -104,27 +102,28 @@ def score(
         raise UsageError("--series is a name in a ledger; give --ledger too")
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, signed_by)
-    with _opened(ledger) if ledger else nullcontext() as book, bar("Scoring") as progress:
+    with open_ledger(ledger, make=True) if ledger else nullcontext() as book, bar("Scoring") as progress:
         run = scoring.score(
             loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
             accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
             progress=progress, templates=templates,
         )  # fmt: skip
-        told = run.summary()
+        answer = run.summary()
+        entry = run.document.get("ledger") or {}
         if shadow and book is not None:
-            told["beside"] = _beside(book, run, as_json)
+            compared = compare_nights(book, entry["series"], run.document["model"]["digest"])
+            answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     if pages is not None:
         page, night = (run.directory / "report.html").read_bytes(), run.document["date"]
-        _hand_out(ledger, run.document, "page", *pages.places(night), content=page)
-        told["published"] = str(pages.show(page, night))
-    known = run.document.get("ledger") or {}
-    logs.about(series=known.get("series"), night=run.document["date"], run=run.document["run_id"])
+        _hand_out(ledger, entry, "page", *pages.places(night), content=page)
+        answer["published"] = str(pages.show(page, night))
+    logs.about(series=entry.get("series"), night=run.document["date"], run=run.document["run_id"])
     if label and run.document.get("evaluation") is None:
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
-    tell(told if as_json else told | {"attention": sentences(told["attention"])}, as_json)
+    tell(answer, as_json)
     if strict and run.attention:
         words = " ".join(each.words for each in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
@@ -139,7 +138,7 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
         return None
     if shadow:
         raise UsageError("a night in shadow has no page to --publish")
-    from screening.store.showing import PageFolder, readers
+    from screening.store.publishing import PageFolder, readers
 
     pages = PageFolder(publish, readers(mode, group))
     pages.prepare()
@@ -148,51 +147,31 @@ def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bo
 
 def _hand_out(
     ledger: str | None,
-    run: Mapping[str, Any],
+    entry: Mapping[str, Any] | None,
     what: str,
     *places: Path,
     content: bytes | None = None,
     patient: str | None = None,
     keyed: str | None = None,
 ) -> None:
-    """Enter what shows a run, before it appears, in the ledger that the run was scored with.
+    """Say in the ledger that a run was scored with what shows it, before that appears.
 
-    `content`: of the file; None where what lies there already is entered.
+    `entry`: of the run in its ledger. `content`: of the file; None where it lies there already.
     """
     from screening.ledger.database import open_ledger
     from screening.ledger.register import Artefact, digest_at, hand_out
 
-    known = run.get("ledger")
-    if not known or not places:
+    if not entry or not places:
         return
     if not ledger:
         logs.note("not entered in the ledger's register, so `screen forget` will not find it: give --ledger")
         return
-    places = places if what == "table" else tuple(place.resolve() for place in places)
-    digests = [digest_at(what, place) if content is None else sha256(content).hexdigest() for place in places]
+    artefacts = []
+    for place in places if what == "table" else [place.resolve() for place in places]:
+        digest = digest_at(what, place) if content is None else sha256(content).hexdigest()
+        artefacts.append(Artefact(what, place, digest, entry["key"], patient=patient, keyed=keyed))
     with open_ledger(ledger) as book:
-        hand_out(
-            book,
-            *(
-                Artefact(what, place, digest, known["key"], patient=patient, keyed=keyed)
-                for place, digest in zip(places, digests, strict=True)
-            ),
-        )
-
-
-def _beside(book: Ledger, run: Run, as_json: bool) -> Any:
-    """How the shadow's nights compare with the champion's so far; nothing before there is one."""
-    from screening.ledger.history import compare_nights
-
-    whose, model = run.document["ledger"]["series"], run.document["model"]["digest"]
-    found = compare_nights(book, whose, model)
-    return found.to_dict() if as_json else agreement(found)
-
-
-def _opened(ledger: str) -> AbstractContextManager[Ledger]:
-    from screening.ledger.database import open_ledger
-
-    return open_ledger(ledger, make=True)
+        hand_out(book, *artefacts)
 
 
 def run(
@@ -235,33 +214,28 @@ def run(
         network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
         cluster=cluster,
     )  # fmt: skip
-    document = overview.to_dict()
-    text = json.dumps(document | {"overview": str(page)}, ensure_ascii=False).encode()
+    answer = overview.to_dict() | {"overview": str(page)}
     lines = [*overview.series, *overview.caught_up, *overview.shadows]
     failed = sum(one.status == "failed" for one in lines)
     if failed:
         logs.note(f"{failed} of {len(lines)} nights failed")
     logs.done("the overview is written")
-    hooks = tell_hooks(network.site.hooks, text, network.site.hook_seconds)
+    content = json.dumps(answer, ensure_ascii=False).encode()
+    hooks = tell_hooks(network.site.hooks, content, network.site.hook_seconds)
     for hook in hooks:
         if not hook.fine:
             logs.note(f"the night stands, but the hook {hook.command} {hook.said}")
-    if as_json:
-        tell(document | {"overview": str(page), "hooks": [hook.to_dict() for hook in hooks]}, True)
-    else:
-        answer = {
-            "night": night,
-            "series": [
-                f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
-                + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
-                + ("" if one.said is None else f": {one.said}")
-                + in_a_row(one.attention)
-                for one in lines
-            ],
-            "overview": str(page),
-            "hooks": [f"{hook.command} {hook.said}" for hook in hooks],
-        }
-        tell(answer, False)
+    words = [
+        f"{one.series} {one.night}{' in shadow' * one.shadow}: {one.status}"
+        + ("" if one.flagged is None else f", {one.flagged} of {one.scored} flagged")
+        + ("" if one.said is None else f": {one.said}")
+        + in_a_row(one.attention)
+        for one in lines
+    ]
+    if not as_json:
+        answer = {"night": night, "series": words, "overview": str(page)}
+    answer["hooks"] = [hook.to_dict() if as_json else f"{hook.command} {hook.said}" for hook in hooks]
+    tell(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
 
@@ -294,31 +268,28 @@ def explain(
     if out is not None:
         page, one = render_case(found["run"], found["case"], templates).encode(), found["case"]
         whose = one["id"] if one.get("group") is None else one["group"]
-        _hand_out(ledger, found["run"], "case", out, content=page, patient=whose)
+        _hand_out(ledger, found["run"].get("ledger"), "case", out, content=page, patient=whose)
         write_whole(out, page)
     facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}
     written = {"report": str(out)} if out else {}
-    tell((facts | found["case"] if as_json else _lines(found, facts)) | written, as_json)
+    tell(facts | (found["case"] if as_json else _lines(found)) | written, as_json)
 
 
-def _lines(found: dict[str, dict[str, object]], facts: dict[str, object]) -> dict[str, object]:
-    from screening.report.page import told
+def _lines(found: dict[str, dict[str, object]]) -> dict[str, object]:
+    from screening.report.format import name
+    from screening.report.worklist import line_of_one
     from screening.schemas.run import ExplainedCase, RunDocument
 
-    case = told(RunDocument.from_dict(found["run"]), ExplainedCase.from_dict(found["case"]))
-    why = [
-        " ".join(
-            filter(
-                None, [c.feature, c.value, c.unit, c.outside, f"({c.range_is} {c.range})" if c.range else ""]
-            )
-        )
-        + f": {'raises' if c.raises else 'lowers'} the score, {c.change}"
-        for c in case["why"]
-    ]
-    named = {term.lower(): fact for term, fact in case["facts"]}
-    return (
-        facts | {"id": case["id"], "flagged": case["said"]} | named | {"why": why, "missing": case["missing"]}
-    )
+    run, case = RunDocument.from_dict(found["run"]), ExplainedCase.from_dict(found["case"])
+    line = line_of_one(run, case)
+    why = []
+    for one in line.values:
+        span = f"({one.range_is} {one.range})" if one.range else ""
+        words = " ".join(filter(None, [one.feature, one.value, one.unit, one.outside, span]))
+        why.append(f"{words}: {'raises' if one.raises else 'lowers'} the score, {one.change}")
+    missing = [name(run.model.title_of(feature)) for feature in case.missing]
+    named: dict[str, object] = {term.lower(): fact for term, fact in line.facts}
+    return {"id": line.id, "flagged": line.remarks[0]} | named | {"why": why, "missing": missing}
 
 
 Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[misc]
@@ -354,7 +325,7 @@ def export(
     Of images, flags and scores are written as volumes.
     """
     from screening.io.database import described, read_url
-    from screening.scoring.flagged import prepared
+    from screening.scoring.rows import prepared
 
     options = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
@@ -362,27 +333,17 @@ def export(
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     flagged, write = prepared(run, to, force, given)
-    shown = {"ledger": flagged.run.ledger and flagged.run.ledger.to_dict()}
+    entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
     if out is not None:
-        _hand_out(ledger, shown, "export", out, content=b"")
+        _hand_out(ledger, entry, "export", out, content=b"")
     elif url is not None:
-        _hand_out(
-            ledger,
-            shown,
-            "table",
-            Path(f"{described(read_url(url))}/{table}"),
-            content=str(flagged.run.sha256).encode(),
-        )
-    place = write()
+        place = Path(f"{described(read_url(url))}/{table}")
+        _hand_out(ledger, entry, "table", place, content=flagged.run.sha256.encode())
+    written = write() or str(out)
     if ledger and out:
-        _hand_out(ledger, shown, "export", out)
-    told = {
-        "run_id": flagged.run.run_id,
-        "rows": flagged.rows.num_rows,
-        "erased": flagged.run.erased,
-        "out": place or str(out),
-    }
-    tell(told, as_json)
+        _hand_out(ledger, entry, "export", out)
+    counts = {"rows": flagged.rows.num_rows, "erased": flagged.run.erased}
+    tell({"run_id": flagged.run.run_id} | counts | {"out": written}, as_json)
 
 
 def report(
@@ -408,8 +369,10 @@ def report(
     from screening.report import render_model, render_run
     from screening.report.comparison import render_comparison
     from screening.report.page import render_validation
+    from screening.schemas.run import RunDocument
     from screening.store.publishing import write_whole
     from screening.store.serialization import read_document
+    from screening.teaching import deidentified, site_key
 
     draws = {
         "run": render_run, "comparison": render_comparison, "validation": render_validation,
@@ -418,40 +381,27 @@ def report(
     kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
-    risk: dict[str, object] = {}
-    keyed: str | None = None
-    known = document.get("ledger")
-    if kind == "run" and isinstance(known, dict) and known.get("shadow"):
+    entry = cast(dict[str, Any] | None, document.get("ledger"))
+    if kind == "run" and entry and entry.get("shadow"):
         raise UsageError(
             f"{directory} was scored in shadow: it has no page; `screen history --beside` compares"
         )
+    # Of a type that drawing checks; a comparison has none.
+    answer = {"report": str(target)} | {name: document[name] for name in ("attention",) if name in document}
+    keyed: str | None = None
     if de_identify is not None:
         if kind != "run":
             raise UsageError(f"--de-identify is for the page of a run; that of a {kind} names no patient")
         if target.resolve() == (directory / "report.html").resolve():
             raise UsageError("--de-identify makes a copy; give --out, another file than the run's own page")
-        document, risk, keyed = _copy(directory, document, de_identify)
+        key = site_key(de_identify)
+        copy = deidentified(RunDocument.from_dict(document), key)
+        document, keyed = copy.run.to_dict(), key.fingerprint
+        answer |= {name: value for name, value in vars(copy).items() if name != "run"}
+        answer["attention"] = document["attention"]
     page = draws[kind](document, templates).encode()
-    told: dict[str, object] = {"report": str(target)}
-    # Of a type that drawing has checked; a comparison has none.
-    reasons = cast(list[dict[str, object]], document.get("attention", []))
-    if kind != "comparison":
-        told["attention"] = reasons if as_json else sentences(reasons)
     if kind == "run" and out is not None:
         what = "page" if keyed is None else "copy"
-        _hand_out(ledger, {"ledger": known}, what, target, content=page, keyed=keyed)
+        _hand_out(ledger, entry, what, target, content=page, keyed=keyed)
     write_whole(target, page)
-    tell(told | risk, as_json)
-
-
-def _copy(
-    directory: Path, document: Mapping[str, object], keyfile: Path
-) -> tuple[dict[str, object], dict[str, object], str]:
-    """The document of a copy, what is told of how well it hides, and the fingerprint of its key."""
-    from screening.schemas.run import RunDocument
-    from screening.teaching import deidentified, site_key
-
-    key = site_key(keyfile)
-    copy = deidentified(RunDocument.from_dict(document), key)
-    told = {name: value for name, value in vars(copy).items() if name != "run"}
-    return copy.run.to_dict(), told, key.fingerprint
+    tell(answer, as_json)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import (
-    OF_POINT,
-    attention_of,
-    bar,
-    performance_of,
-    points_of,
-    sentences,
-    tell,
-)
+from screening.cli.console import OF_POINT, bar, facts_of, tell
 from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe, Source, Templates
 from screening.errors import UsageError
+from screening.store.publishing import publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,19 +93,13 @@ def train(
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
 
-    from contextlib import nullcontext
-    from functools import partial
-
     from screening.data.reading import read_cohort
     from screening.model_selection import train as training
     from screening.model_selection.planning import refuse_other_model
     from screening.parallel import opened
-    from screening.recipes.loading import load_recipe
-    from screening.report import render_model
-    from screening.report.site_templates import check_templates
-    from screening.store.finished import waiting_beside
-    from screening.store.model import write_model
-    from screening.store.publishing import publish
+    from screening.recipes.building import load_recipe
+    from screening.report.page import check_templates
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "model")
     with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
@@ -128,37 +118,27 @@ def train(
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
         with waiting as kept:
             model = training.train(
-                past,
-                method,
-                rule=rule,
-                folds=folds,
-                repeats=repeats,
-                seed=seed,
-                search=search,
-                params=parameters,
-                jobs=jobs,
-                memory=n_bytes,
-                max_rows=max_rows,
-                progress=progress,
-                command=options.command_of(context, WHERE_AND_HOW),
-                beside=options.others_from(beside),
-                lesions=lesions,
-                cluster=workers,
-                kept=kept,
-                independent=independent,
-            )
+                past, method, rule=rule, folds=folds, repeats=repeats, seed=seed, search=search,
+                params=parameters, jobs=jobs, memory=n_bytes, max_rows=max_rows, progress=progress,
+                command=options.command_of(context, WHERE_AND_HOW), beside=options.others_from(beside),
+                lesions=lesions, cluster=workers, kept=kept, independent=independent,
+            )  # fmt: skip
         options.say_unsigned(out, signer)
-        write_model(model, folder, partial(render_model, templates=templates), signer)
+        _write(model, folder, templates, signer)
     notes = model.facts.training.notes
     # What was dropped, inferred and guessed is no answer, but nobody should have to open the page for it.
     for note in notes:
         logs.note(note)
-    told: dict[str, object] = {"model": str(out), "id": model.id}
-    report = {"report": str(out / "report.html")}
-    if as_json:
-        tell(told | report | points_of(model) | attention_of(model, as_json) | {"notes": notes}, as_json)
-    else:
-        tell(told | attention_of(model, as_json) | performance_of(model) | report, as_json)
+    answer = {"model": str(out), "id": model.id} | facts_of(model, as_json)
+    tell(answer | {"report": str(out / "report.html")} | ({"notes": notes} if as_json else {}), as_json)
+
+
+def _write(model: Model, folder: Path, templates: Path | None, signer: Ed25519PrivateKey | None) -> None:
+    """Write a model's files with its page."""
+    from screening.report import render_model
+    from screening.store.model import write_model
+
+    write_model(model, folder, partial(render_model, templates=templates), signer)
 
 
 def recipes(
@@ -169,7 +149,7 @@ def recipes(
 
     In full: its paper, its parameters with their defaults, and what its search tries.
     """
-    from screening.recipes.loading import list_recipes, load_recipe
+    from screening.recipes.building import list_recipes, load_recipe
 
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     chosen = shipped or [load_recipe(str(name))]
@@ -237,10 +217,8 @@ def compare(
 
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
-    from screening.model_selection.compare import write_comparison
-    from screening.report.site_templates import check_templates
-    from screening.store.finished import waiting_beside
-    from screening.store.publishing import publish
+    from screening.report.page import check_templates
+    from screening.store.serialization import waiting_beside
 
     check_templates(templates, "comparison")
     with (
@@ -248,40 +226,22 @@ def compare(
         waiting_beside(out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        read = {
+        sources = comparison.named([options.source_of(cohort, table, query) for cohort in cohorts])
+        past = {
             name: read_cohort(
-                source,
-                contract,
-                label=label,
-                positive=positive,
-                id=id,
-                group=group,
-                drop=options.names_from(drop),
-                need_label=True,
+                source, contract, label=label, positive=positive, id=id, group=group,
+                drop=options.names_from(drop), need_label=True,
             )
-            for name, source in comparison.named(
-                [options.source_of(cohort, table, query) for cohort in cohorts]
-            ).items()
-        }
-        found = comparison.compare(
-            read,
-            comparison.comparable(options.names_from(recipes), read),
-            rule=rule,
-            folds=folds,
-            repeats=repeats,
-            search=search,
-            seed=seed,
-            jobs=jobs,
-            max_rows=max_rows,
-            control=control,
-            independent=independent,
-            kept=kept,
-            cluster=cluster,
-            progress=progress,
+            for name, source in sources.items()
+        }  # fmt: skip
+        compared = comparison.compare(
+            past, comparison.comparable(options.names_from(recipes), past), rule=rule, folds=folds,
+            repeats=repeats, search=search, seed=seed, jobs=jobs, max_rows=max_rows, control=control,
+            independent=independent, kept=kept, cluster=cluster, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
-        )
-        write_comparison(found, folder, templates)
-    tell({"comparison": str(out), **(found.summary() if as_json else found.table())}, as_json)
+        )  # fmt: skip
+        comparison.write_comparison(compared, folder, templates)
+    tell({"comparison": str(out), **(compared.summary() if as_json else compared.table())}, as_json)
 
 
 def validate(
@@ -308,31 +268,22 @@ def validate(
     which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
     from screening.model_selection import external
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.loading import load_model
-    from screening.store.publishing import publish
 
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
+        source, command = options.source_of(cohort, table, query), options.command_of(context, WHERE_AND_HOW)
         found = external.validate(
-            load_model(model),
-            options.source_of(cohort, table, query),
-            label=label,
-            positive=positive,
-            prevalence=prevalence,
-            command=options.command_of(context, WHERE_AND_HOW),
+            load_model(model), source, label=label, positive=positive, prevalence=prevalence, command=command
         )
         external.write_validation(found, folder, templates)
-    told: dict[str, object] = {"validation": str(out), "report": str(out / "report.html")}
-    told |= {"model": found.model.id, "rows": found.figures.n_rows}
-    if as_json:
-        document = found.to_dict()
-        points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
-        told |= {"operating_points": points, "classes": document["classes"]}
-        told |= {"attention": document["attention"]}
-    else:
-        told |= {"classes": found.lines(), "attention": sentences(map(vars, found.attention))}
-    tell(told, as_json)
+    document = found.to_dict()
+    points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
+    figures = {"classes": document["classes"]} | ({"operating_points": points} if as_json else {})
+    answer = {"validation": str(out), "report": str(out / "report.html"), "model": found.model.id}
+    figures |= {"rows": found.figures.n_rows, "attention": document["attention"]}
+    tell(answer | figures | ({} if as_json else {"classes": found.lines()}), as_json)
 
 
 def threshold(
@@ -365,12 +316,9 @@ def threshold(
 
     from screening.model_selection.revising import change_of, rechoose
 
-    def revise(before: Model) -> Model:
-        return rechoose(before, rule, reason, watched)
-
+    revise = partial(rechoose, rule=rule, reason=reason, watched=watched)
     after = _revised(model, revise, "threshold", change_of, ledger, series, signer, templates)
-    told = {"model": str(model), "id": after.id} | points_of(after)
-    tell(told | attention_of(after, as_json), as_json)
+    tell({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
 
 
 def approve(
@@ -393,16 +341,12 @@ def approve(
     """
     signer = options.signer_from(sign)
 
-    import datetime
-
     from screening.model_selection import revising
 
-    def revise(before: Model) -> Model:
-        return revising.approve(before, by, datetime.date.today(), reason)
-
+    revise = partial(revising.approve, by=by, date=datetime.date.today(), reason=reason)
     after = _revised(model, revise, "approve", revising.approval_of, ledger, series, signer, templates)
-    told = {"model": str(model), "id": after.id, "approval": after.document["approval"]}
-    tell(told | attention_of(after, as_json), as_json)
+    answer = {"model": str(model), "id": after.id}
+    tell(answer | {key: after.document[key] for key in ("approval", "attention")}, as_json)
 
 
 def _revised(
@@ -416,20 +360,16 @@ def _revised(
     templates: Path | None,
 ) -> Model:
     """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
-    from functools import partial
 
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import record_revision
-    from screening.report import render_model
     from screening.store.loading import load_model
-    from screening.store.model import write_model
-    from screening.store.publishing import publish
 
     with publish(model, "model") as folder:
         before = load_model(model)
         after = revise(before)
         options.say_unsigned(model, signer)
-        write_model(after, folder, partial(render_model, templates=templates), signer)
+        _write(after, folder, templates, signer)
         if ledger:
             # A change that failed to appear is known then, never the reverse.
             whose = options.series_from(series) or before.contract.series
@@ -470,17 +410,12 @@ def retrain(
     n_bytes, signer = options.bytes_from(memory), options.signer_from(sign)
     day = options.day_from("--review-by", review_by)
 
-    from functools import partial
-
     from screening.data.reading import read_cohort
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import judged, record_retraining
     from screening.model_selection import retraining
-    from screening.report import render_model
-    from screening.report.site_templates import check_templates
+    from screening.report.page import check_templates
     from screening.store.loading import load_model
-    from screening.store.model import write_model
-    from screening.store.publishing import publish
 
     check_templates(templates, "model")
     if (out / "model.json").exists():
@@ -494,11 +429,10 @@ def retrain(
             champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
-        write_model(trained, folder, partial(render_model, templates=templates), signer)
+        _write(trained, folder, templates, signer)
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
         entry = record_retraining(book, said.series, champion.digest, trained.digest, facts)
-    told = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
-    told |= {"champion": champion.id} | points_of(trained)
-    told |= {"verdicts": facts if as_json else retraining.sentences(learned.facts)}
-    tell(told | attention_of(trained, as_json), as_json)
+    answer = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
+    answer |= {"champion": champion.id} | facts_of(trained, as_json)
+    tell(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Feature
-from screening.io.columns import absent
+from screening.io.columns import absent, floats, is_numeric, is_text, plain, texts
 from screening.io.number_formats import FALSE, TRUE, fast_numbers, moment, parsed_number, trimmed
 
 
@@ -29,57 +29,15 @@ class Typed:
             self.faults.append((kind, mask))
 
 
-def is_text(cells: pa.Array) -> bool:
-    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
-
-
-def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array without dictionary encoding."""
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    if pa.types.is_dictionary(cells.type):
-        # Arrow decodes no dictionary of string views, which polars makes of categories.
-        cells = pa.DictionaryArray.from_arrays(cells.indices, plain(cells.dictionary)).dictionary_decode()
-    if pa.types.is_null(cells.type) or str(cells.type) == "string_view":
-        cells = cells.cast(pa.string())
-    return cells
-
-
-def is_numeric(cells: pa.Array) -> bool:
-    kind = cells.type
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-
-
-def floats(cells: pa.Array) -> np.ndarray:
-    """Numbers of any kind as float64, NaN where missing; decimals to the nearest, as their text is read."""
-    if pa.types.is_decimal(cells.type):
-        # Arrow's own way from decimals to floats is off by a last bit in every third value.
-        cells = pc.cast(cells, pa.string())
-    values: np.ndarray = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values
-
-
-def texts(cells: pa.Array) -> pa.Array | None:
-    """The column as text, null where missing; None where its kind has no text (nested, binary).
-
-    Whole numbers get their decimal text, also where Parquet holds them as floats.
-    """
-    kind = cells.type
-    if is_text(cells):
-        return cells
-    if pa.types.is_floating(kind):
-        wide = pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False)
-        unique, codes = np.unique(wide, return_inverse=True)
-        words = [str(int(x)) if x.is_integer() else None if x != x else repr(x) for x in unique.tolist()]
-        return pa.array(np.array(words, dtype=object)[codes], pa.string())
-    simple = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
-    return pc.cast(cells, pa.string()) if simple or pa.types.is_temporal(kind) else None
-
-
 def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     """Type one feature column by its contract."""
     cells = plain(cells)
-    typed = _READERS[feature.type](cells, feature, decimal)
+    if feature.type == "number":
+        typed = _numbers(cells, feature, decimal)
+    elif feature.type == "category":
+        typed = _categories(cells, feature)
+    else:
+        typed = _words(cells, feature)
     if feature.missing == "refuse":
         gone = absent(typed.values)
         for _, mask in typed.faults:
@@ -95,12 +53,12 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     """
     words = texts(plain(cells))
     if words is None:
-        return _all_at_fault(cells, "unreadable", np.full(len(cells), None, dtype=object))
+        return _unreadable(cells, "unreadable", None)
     bare = trimmed(words)
-    empty = np.asarray(pc.fill_null(pc.equal(bare, ""), True))
-    typed = Typed(_shared(bare if trim else words, empty))
+    empty = pc.fill_null(pc.equal(bare, ""), True)
+    typed = Typed(_shared(pc.if_else(empty, None, bare if trim else words)))
     if absent:
-        typed.fault(absent, empty)
+        typed.fault(absent, np.asarray(empty))
     return typed
 
 
@@ -118,52 +76,50 @@ def read_time(cells: pa.Array, order: str | None) -> Typed:
     cells = plain(cells)
     words = texts(cells)
     if words is None or is_numeric(cells):
-        return _all_at_fault(cells, "not_time", np.full(len(cells), "NaT", "datetime64[us]"))
-    given, _ = _missing(words, Feature(type="category"))
-    coded = given.dictionary_encode()
-    # The last entry stands for null, whose code is -1.
-    found = [*(moment(text, order) for text in coded.dictionary.to_pylist()), None]
-    typed = Typed(np.array(found, dtype="datetime64[us]")[coded.indices.fill_null(-1).to_numpy()])
+        return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
+    distinct, codes = _coded(_given(words))
+    moments = [*(moment(text, order) for text in distinct), None]
+    typed = Typed(np.array(moments, dtype="datetime64[us]")[codes])
     typed.fault("not_time", np.isnat(typed.values))
     return typed
 
 
 def read_coordinate(cells: pa.Array, decimal: str) -> Typed:
     """Type a coordinate column: finite numbers, none missing."""
-    typed = _numbers(plain(cells), Feature(type="number"), decimal)
-    place = Typed(typed.values)
-    place.fault("no_coordinate", np.isnan(typed.values))
-    return place
+    typed = Typed(_numbers(plain(cells), Feature(type="number"), decimal).values)
+    typed.fault("no_coordinate", np.isnan(typed.values))
+    return typed
 
 
-def _all_at_fault(cells: pa.Array, kind: str, values: np.ndarray) -> Typed:
-    return Typed(values, [(kind, np.ones(len(cells), dtype=bool))] if len(cells) else [])
+def _unreadable(cells: pa.Array, kind: str, missing: object) -> Typed:
+    """A column of which every cell is at fault."""
+    typed = Typed(np.full(len(cells), missing))
+    typed.fault(kind, np.ones(len(cells), dtype=bool))
+    return typed
 
 
-def _missing(cells: pa.Array, feature: Feature) -> tuple[pa.Array, np.ndarray]:
-    """Trimmed text with null where missing, and the mask of the missing."""
-    bare = trimmed(cells)
-    absent = pc.is_in(bare, pa.array(["", *(text.strip() for text in feature.missing_values)], bare.type))
-    absent = pc.or_(absent, pc.is_null(bare))
-    return pc.if_else(absent, pa.scalar(None, bare.type), bare), np.asarray(absent)
+def _given(words: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
+    """Trimmed texts, null where they are missing."""
+    bare = trimmed(words)
+    missing = pa.array(["", *(text.strip() for text in missing_values)], bare.type)
+    return pc.if_else(pc.is_in(bare, missing), None, bare)
 
 
 def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     if is_text(cells):
-        given, _ = _missing(cells, feature)
+        given = _given(cells, feature.missing_values)
         values = fast_numbers(given, decimal)
         typed = (
-            Typed(values)
-            if values is not None
-            else _by_text(given, lambda text: parsed_number(text, decimal, feature.censored))
+            _meant(given, lambda text: parsed_number(text, decimal, feature.censored))
+            if values is None
+            else Typed(values)
         )
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
-        if pa.types.is_boolean(cells.type):
-            cells = pc.cast(cells, pa.int8())
-        typed = Typed(floats(cells))
+        typed = Typed(floats(cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells))
     else:
-        present = ~np.asarray(pc.is_null(cells))
-        return Typed(np.full(len(cells), np.nan), [("unreadable", present)] if present.any() else [])
+        typed = Typed(np.full(len(cells), np.nan))
+        typed.fault("unreadable", np.asarray(pc.is_valid(cells)))
+        return typed
     values = np.array(typed.values, dtype=np.float64)
     # A code such as -999 is one number in every notation, so it is compared as a number too.
     codes = [parsed_number(text.strip()) for text in feature.missing_values]
@@ -178,70 +134,55 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     return typed
 
 
-def _booleans(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
-    def meaning(text: str) -> float | str:
-        word = text.lower()
-        return 1.0 if word in TRUE else 0.0 if word in FALSE else "not_boolean"
-
-    typed = _worded(cells, feature, meaning)
+def _words(cells: pa.Array, feature: Feature) -> Typed:
+    """Truths as 0 and 1, and texts that have an order as their places in it."""
+    words = texts(cells)
+    if words is None:
+        return _unreadable(cells, "unreadable", np.nan)
+    given = _given(words, feature.missing_values)
+    if feature.type == "ordinal":
+        codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
+        return _meant(given, lambda text: codes.get(text, "unknown_category"))
+    truths = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
+    typed = _meant(given, lambda text: truths.get(text.lower(), "not_boolean"))
     if feature.missing == "no":
         typed.values = np.where(np.isnan(typed.values), 0.0, typed.values)
     return typed
 
 
-def _categories(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
+def _categories(cells: pa.Array, feature: Feature) -> Typed:
     words = texts(cells)
     if words is None:
-        return _all_at_fault(cells, "unreadable", np.full(len(cells), None, dtype=object))
-    given, absent = _missing(words, feature)
-    typed = Typed(_shared(given, absent))
+        return _unreadable(cells, "unreadable", None)
+    given = _given(words, feature.missing_values)
+    typed = Typed(_shared(given))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
-        known = np.asarray(pc.is_in(given, pa.array(feature.categories, given.type)))
+        known = pc.or_(pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given))
         # The text stays: where the row is scored all the same, it is unknown, not missing.
-        typed.fault("unknown_category", ~known & ~absent)
+        typed.fault("unknown_category", ~np.asarray(known))
     return typed
 
 
-def _ordinals(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
-    codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
-    return _worded(cells, feature, lambda text: codes.get(text, "unknown_category"))
+def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
+    """Numbers that texts mean, NaN where missing or at fault; of a fault `meaning` gives the kind."""
+    words, codes = _coded(given)
+    meant = [meaning(text) for text in words]
+    numbers = [value if isinstance(value, float) else np.nan for value in meant]
+    typed = Typed(np.array([*numbers, np.nan])[codes])
+    for kind in dict.fromkeys(value for value in meant if isinstance(value, str)):
+        typed.fault(kind, np.array([*(value == kind for value in meant), False])[codes])
+    return typed
 
 
-def _worded(cells: pa.Array, feature: Feature, meaning: Callable[[str], float | str]) -> Typed:
-    words = texts(cells)
-    if words is None:
-        return _all_at_fault(cells, "unreadable", np.full(len(cells), np.nan))
-    return _by_text(_missing(words, feature)[0], meaning)
+def _shared(given: pa.Array) -> np.ndarray:
+    """Texts as objects, equal ones as one, None where missing."""
+    words, codes = _coded(given)
+    return np.array([*words, None], dtype=object)[codes]
 
 
-def _by_text(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
-    """Values and faults by asking `meaning` once per distinct text."""
+def _coded(given: pa.Array) -> tuple[list[str], np.ndarray]:
+    """The distinct texts, and the place of each row's among them, -1 where it has none."""
     coded = given.dictionary_encode()
-    found = [meaning(text) for text in coded.dictionary.to_pylist()]
-    # The last entry stands for null, whose code is -1.
-    numbers = np.array([*(x if isinstance(x, float) else np.nan for x in found), np.nan])
-    codes = coded.indices.fill_null(-1).to_numpy()
-    typed = Typed(numbers[codes])
-    for kind in dict.fromkeys(x for x in found if isinstance(x, str)):
-        typed.fault(kind, np.array([*(x == kind for x in found), False])[codes])
-    return typed
-
-
-def _shared(words: pa.Array, empty: np.ndarray) -> np.ndarray:
-    """Object array in which equal texts are one Python string, None where `empty`."""
-    coded = words.dictionary_encode()
-    unique = np.empty(len(coded.dictionary) + 1, dtype=object)
-    unique[:-1] = coded.dictionary.to_pylist()
-    values = unique[coded.indices.fill_null(-1).to_numpy()]
-    values[empty] = None
-    return values
-
-
-_READERS: dict[str, Callable[[pa.Array, Feature, str], Typed]] = {
-    "number": _numbers,
-    "boolean": _booleans,
-    "category": _categories,
-    "ordinal": _ordinals,
-}
+    return coded.dictionary.to_pylist(), coded.indices.fill_null(-1).to_numpy()

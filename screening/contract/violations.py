@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
+from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.io.readers import Source
+from screening.io.readers import Part, Source
 from screening.spelling import did_you_mean, first_of
 
 SHOWN_ROWS = 5
+UNSEEN = "unseen_category"
+NO_ROWS = "the cohort has no data rows, only column names; was the export empty?"
+Fault: TypeAlias = tuple[str, str, np.ndarray]
+"""Column, kind and mask of the rows."""
 
 # fault -> (what is wrong, what to do); the texts name no cell's content.
 FAULTS = {
@@ -81,48 +87,88 @@ FAULTS = {
 }
 
 
-def described(fault: str) -> str:
-    """The fault in words, without its remedy."""
-    return FAULTS[fault][0]
-
-
-@dataclass
 class Violations:
-    """Faults gathered over all files and batches, by file, column and kind.
+    """Faults of a table by file, column and kind, and how many of its rows are sound or left out.
 
-    Only the first few row numbers of a kind are kept, so memory does not grow with the table.
+    Only the first few row numbers of a kind are kept, so memory does not grow with the table. `whole`: faults
+    of the table as such; `refused`: rows left out, by reason.
     """
 
-    whole: list[str] = field(default_factory=list)
-    _rows: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
-    _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    def __init__(self, contract: Contract):
+        self.contract = contract
+        self.whole: list[str] = []
+        self.refused: dict[str, int] = {}
+        self.n_rows = self.n_sound = 0
+        self._rows: dict[tuple[str, str, str], list[int]] = {}
+        self._counts: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, file: str, column: str, fault: str, rows: np.ndarray) -> None:
-        """Count `rows` (row numbers in their file, first data row 1) under one column and fault."""
-        if not rows.size:
-            return
-        key = (file, column, fault)
-        kept = self._rows.setdefault(key, [])
-        kept.extend(int(row) for row in rows[: SHOWN_ROWS - len(kept)])
-        self._counts[key] = self._counts.get(key, 0) + int(rows.size)
+    @property
+    def stopped(self) -> bool:
+        """Whether the table is refused as a whole."""
+        faults = self.contract.on_violation == "stop" and not all(map(self._left_out, self._rows))
+        return bool(self.whole) or faults
 
-    def lines(self, several_files: bool) -> list[str]:
-        """One line per column and fault, with row numbers and remedy."""
-        return [*self.whole, *(self._line(key, several_files) for key in self._rows)]
+    def _left_out(self, key: tuple[str, str, str]) -> bool:
+        """Whether the contract wants such rows left out, whatever it does at other violations."""
+        _, column, kind = key
+        return kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+
+    def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
+        """Note `rows` (row numbers in their file, first data row 1) under one column and fault."""
+        if rows.size:
+            key = (file, column, kind)
+            kept = self._rows.setdefault(key, [])
+            kept.extend(rows[: SHOWN_ROWS - len(kept)].tolist())
+            self._counts[key] += rows.size
+
+    def add_block(
+        self, file: str, first_row: int, faults: Sequence[Fault], repeated: np.ndarray
+    ) -> np.ndarray:
+        """Count in rows with their faults, and those whose id repeats; returns the sound ones as a mask."""
+        sound = np.ones(len(repeated), dtype=bool)
+        for column, kind, mask in faults:
+            self.add(file, column, kind, first_row + np.flatnonzero(mask))
+        # A row is left out for the first of its reasons.
+        for column, kind, mask in [*faults, (self.contract.id or "", "repeated_id", repeated)]:
+            if n_rows := int(np.count_nonzero(mask & sound)):
+                reason = f"{column}: {FAULTS[kind][0]}" if column else FAULTS[kind][0]
+                self.refused[reason] = self.refused.get(reason, 0) + n_rows
+            sound &= ~mask
+        self.n_rows += len(sound)
+        self.n_sound += int(np.count_nonzero(sound))
+        return sound
+
+    def add_repeats(self, files: Sequence[Part], places: np.ndarray) -> None:
+        """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
+        start = 0
+        for file in files:
+            rows = file.rows or 0
+            mine = places[(places >= start) & (places < start + rows)] - start
+            self.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
+            start += rows
+
+    def concluded(self, several_files: bool) -> list[str]:
+        """What is left out, a line a column and kind; CohortError where the table is refused as a whole."""
+        if not self.n_rows and not self.whole and not self._rows:
+            self.whole.append(NO_ROWS)
+        elif self._rows and not self.n_sound and not self.whole:
+            self.whole.append("every row breaks the contract; was it written for another table?")
+        lines = [
+            *self.whole,
+            *(self._line(key, several_files) for key in sorted(self._rows, key=self._left_out)),
+        ]
+        if self.stopped:
+            raise CohortError(lines)
+        return lines
 
     def _line(self, key: tuple[str, str, str], several_files: bool) -> str:
-        file, column, fault = key
-        what, remedy = FAULTS[fault]
+        file, column, kind = key
+        what, remedy = FAULTS[kind]
         place = f"{file}, " if several_files else ""
         where = f"{place}column '{column}'" if column else f"{place}whole row"
-        return f"{where}, {_listed(self._rows[key], self._counts[key])}: {what}; {remedy}"
-
-    def __bool__(self) -> bool:
-        return bool(self.whole or self._rows)
-
-
-def _listed(rows: Sequence[int], count: int) -> str:
-    return f"row{'s' * (count > 1)} {first_of(rows, SHOWN_ROWS, count)}"
+        count = self._counts[key]
+        rows = f"row{'s' * (count > 1)} {first_of(self._rows[key], SHOWN_ROWS, count)}"
+        return f"{where}, {rows}: {what}; {remedy}"
 
 
 def refuse_absent(source: Source, columns: Sequence[str]) -> None:

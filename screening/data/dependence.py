@@ -19,10 +19,10 @@ from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
 from screening.contract.contract import Contract
-from screening.contract.parsing import plain, texts
-from screening.data.column_names import INDEX_NAME, is_called
 from screening.data.ids import counts_rows, few_rows_each, sizes_of_stems, stems_of
+from screening.data.summary import INDEX_NAME, is_called
 from screening.errors import UsageError
+from screening.io.columns import plain, texts
 from screening.io.number_formats import LED_BY_ZERO, fast_numbers
 from screening.io.readers import Block, Part, Source
 from screening.schemas.base import Reason

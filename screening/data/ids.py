@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -17,7 +14,7 @@ import pyarrow.compute as pc
 from scipy.stats import hypergeom
 
 from screening.data.cohort import Cohort
-from screening.data.column_names import INDEX_NAME
+from screening.data.summary import INDEX_NAME
 from screening.io.number_formats import LED_BY_ZERO
 from screening.schemas.base import Reason
 from screening.schemas.model import IdShape, ModelDocument
@@ -222,42 +219,3 @@ def _spread(ends: list[str]) -> int:
     else:
         return len(ends)
     return max(places) - min(places) + 1
-
-
-class DuplicateIds:
-    """Takes in the ids of a table in row order, as 64 bits each, many of them in a file without a name."""
-
-    def __init__(self) -> None:
-        self.n_rows = 0
-        self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
-
-    def add(self, ids: np.ndarray) -> None:
-        """Take in the ids of further rows, None where there is none."""
-        self._file.write(hashed(ids).tobytes())
-        self.n_rows += len(ids)
-
-    def found(self) -> tuple[np.ndarray, np.ndarray]:
-        """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
-        n_parts = 1 + self.n_rows // HELD_ROWS
-        parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
-        # 0 stands for no id.
-        repeated = pd.concat([part[part.duplicated(keep=False) & (part != 0)] for part in parts])
-        self._file.seek(0, os.SEEK_END)
-        return np.unique(repeated.to_numpy()), np.sort(repeated.index.to_numpy())
-
-    def _part(self, remainder: int, n_parts: int) -> pd.Series:
-        """Hashes that leave a remainder, by their rows: equal ones are in one part."""
-        parts = [pd.Series(dtype=np.uint64)]
-        self._file.seek(0)
-        for start in range(0, self.n_rows, HELD_ROWS):
-            held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
-            mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
-            parts.append(pd.Series(held[mine], index=start + mine))
-        return pd.concat(parts[1:] or parts)
-
-
-def hashed(ids: np.ndarray) -> np.ndarray:
-    """64 bits per id, in this process alone; 0 where there is none."""
-    texts = (0 if text is None else hash(text) for text in ids.tolist())
-    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)

@@ -16,15 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
-from screening.contract.parsing import plain, texts
-from screening.data.categories import CODE, MANY_VALUES
-from screening.data.cohort import affected, affirming
-from screening.data.column_names import INDEX_NAME, LABELS, TIMES, YES_NO, is_called
+from screening.data.cohort import FEWEST_OF_LABEL, affected, affirming
 from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, frame_of, head_columns
+from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
-from screening.data.label_slips import FEWEST_OF_LABEL
-from screening.data.summary import ColumnSummary
+from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
 from screening.errors import CohortError, UsageError
+from screening.io.columns import plain, texts
 from screening.io.number_formats import truths
 from screening.io.readers import Block, Part, Source
 from screening.spelling import did_you_mean, first_of
@@ -318,8 +316,7 @@ def _coordinates(table: TableSummary, given: Contract) -> list[str]:
     if given.coordinates or not {"x", "y", "z"} <= free.keys():
         return given.coordinates
     axes = [free[axis] for axis in "xyz"]
-    complete = all(table.columns[axis].numbers == table.columns[axis].rows for axis in axes)
-    return axes if complete else []
+    return axes if all(table.columns[axis].on_grid for axis in axes) else []
 
 
 def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contract:

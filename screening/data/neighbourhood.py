@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -11,9 +12,8 @@ import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
 from screening.contract.contract import Contract
-from screening.contract.parsing import floats, is_numeric, plain
 from screening.errors import CohortError, UsageError
-from screening.io.columns import stretches
+from screening.io.columns import floats, is_numeric, plain, stretches
 from screening.io.images import AXES
 from screening.io.readers import Batches, Part, Source
 
@@ -168,10 +168,11 @@ class _Neighbours(Part):
         owners: dict[object, int],
     ):  # fmt: skip
         self.part, self.name, self.sha256, self.bytes = part, part.name, part.sha256, part.bytes
-        self.form, self.origin = part.form, part.origin
+        self.origin = part.origin
         self.group, self.axes, self.channels = group, list(axes), list(channels)
         self.size, self.owners = size, owners
-        self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
+        names = [*part.header, *(name for channel in channels for name in derived(channel))]
+        self.form = replace(part.form, header=names)
 
     def refuse_changed(self) -> None:
         self.part.refuse_changed()

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Feature
 from screening.contract.parsing import Typed, filled_down, read_coordinate, read_feature, read_text, read_time
-from screening.contract.violations import Violations, described, refuse_absent
+from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
-from screening.data.ids import DuplicateIds, hashed, stems_of
+from screening.data.ids import stems_of
 from screening.data.neighbourhood import with_neighbourhood
-from screening.data.normalising import Scales, gathering
 from screening.errors import CohortError, UsageError
-from screening.io.columns import Columns, stretches
+from screening.io.columns import Columns, coded, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
 from screening.monitoring.drift import Gates
 
 BATCH_ROWS = 65536
-UNSEEN = "unseen_category"
+# Rows whose hashed ids are held at a time.
+HELD_ROWS = 1 << 19
+# By which the median distance from the median is multiplied to be the standard deviation of normal values.
+NORMAL = 1.4826
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class TypedBlock:
     file: str
     first_row: int
     rows: Cohort
-    faults: list[tuple[str, str, np.ndarray]]
+    faults: list[Fault]
     unlisted: Mapping[str, np.ndarray]
 
     def faulty(self) -> np.ndarray:
@@ -106,41 +113,41 @@ class CohortStream:
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
         """The table in blocks, each with a mask of its sound rows."""
         self._read_before()
-        tally, ids = _Tally(self.contract), DuplicateIds()
+        violations, ids = Violations(self.contract), DuplicateIds()
         # A table that is read again was counted before.
         gates = None if self._checked else self.gates
-        for typed in self._blocks(tally.violations):
+        for typed in self._blocks(violations):
             rows = typed.rows
             if self.contract.id and self._repeats is None:
                 ids.add(rows.id)
             if gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
                 gates.add(rows.values, rows.group, typed.unlisted)
-            sound = tally.add(typed, self._repeated(rows))
-            if sound.any() and not tally.stopped:
+            sound = violations.add_block(typed.file, typed.first_row, typed.faults, self._repeated(rows))
+            if sound.any() and not violations.stopped:
                 yield typed, sound
         if self.contract.id:
             _, places = self._repeats or ids.found()
-            tally.add_repeats(self.source.files, places)
+            violations.add_repeats(self.source.files, places)
         if gates:
-            tally.violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
-        lines = tally.concluded(len(self.source.files) > 1)
+            violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
+        lines = violations.concluded(len(self.source.files) > 1)
         if not self._checked:
             self.notes += [f"rows left out: {line}" for line in lines]
             self.notes += gates.notes() if gates else []
-            self.refused.update(tally.refused)
-            self.n_rows, self._checked = tally.n_rows, True
+            self.refused.update(violations.refused)
+            self.n_rows, self._checked = violations.n_rows, True
 
     def _read_before(self) -> None:
         """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
         if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
             ids = DuplicateIds()
-            for _, block, _ in self._cells([self.contract.id], Violations()):
+            for _, block, _ in self._cells([self.contract.id], Violations(self.contract)):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
             self._repeats = ids.found()
         if self._scales is None:
             gathered = gathering(self.contract.features)
-            for typed in self._blocks(Violations()) if gathered else ():
+            for typed in self._blocks(Violations(self.contract)) if gathered else ():
                 rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
                 for each in gathered:
                     each.add(np.asarray(rows.group), rows.values)
@@ -177,7 +184,7 @@ class CohortStream:
     def _typed(self, file: Part, block: Block, rows: np.ndarray) -> TypedBlock:
         contract, cells = self.contract, block.columns
         broken = block.ragged | block.repeated_header
-        faults = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
+        faults: list[Fault] = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
         unlisted: dict[str, np.ndarray] = {}
 
         def kept(column: str, typed: Typed) -> np.ndarray:
@@ -226,9 +233,7 @@ class CohortStream:
         faults = [fault for fault in faults if fault[2].any()]
         return TypedBlock(file.name, block.first_row, typed, faults, unlisted)
 
-    def _refused_unseen(
-        self, features: Columns, unlisted: Mapping[str, np.ndarray]
-    ) -> Iterator[tuple[str, str, np.ndarray]]:
+    def _refused_unseen(self, features: Columns, unlisted: Mapping[str, np.ndarray]) -> Iterator[Fault]:
         """Unseen categories that the contract does not want scored as unknown, as faults."""
         unseen = self.gates.unseen_rows(features) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
@@ -320,60 +325,181 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
         yield joined([part for _, part in of_group])
 
 
-class _Tally:
-    """What the rows of a table add up to: how many are kept, left out, and break the contract."""
+class DuplicateIds:
+    """Takes in the ids of a table in row order, as 64 bits each, many of them in a file without a name."""
 
-    def __init__(self, contract: Contract):
-        self.contract = contract
-        self.violations = Violations()
-        # Rows the contract wants left out for an unseen category alone: no reason to stop.
-        self.left_out = Violations()
-        self.refused: dict[str, int] = {}
-        self.n_rows = self.n_kept = 0
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._file = tempfile.SpooledTemporaryFile(8 * HELD_ROWS)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the table is refused as a whole."""
-        violations = self.violations
-        return bool(violations.whole or (violations and self.contract.on_violation == "stop"))
+    def add(self, ids: np.ndarray) -> None:
+        """Take in the ids of further rows, None where there is none."""
+        self._file.write(hashed(ids).tobytes())
+        self.n_rows += len(ids)
 
-    def add(self, typed: TypedBlock, repeated: np.ndarray) -> np.ndarray:
-        """Count one block in; returns its sound rows as a mask."""
-        refused = np.zeros(typed.rows.n_rows, dtype=bool)
-        for column, kind, mask in typed.faults:
-            alone = kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
-            violations = self.left_out if alone else self.violations
-            violations.add(typed.file, column, kind, typed.first_row + np.flatnonzero(mask))
-            self._refuse(column, kind, mask & ~refused)
-            refused |= mask
-        self._refuse(self.contract.id or "", "repeated_id", repeated & ~refused)
-        sound = ~(refused | repeated)
-        self.n_rows += len(sound)
-        self.n_kept += int(np.count_nonzero(sound))
-        return sound
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
+        n_parts = 1 + self.n_rows // HELD_ROWS
+        parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
+        # 0 stands for no id.
+        repeated = pd.concat([part[part.duplicated(keep=False) & (part != 0)] for part in parts])
+        self._file.seek(0, os.SEEK_END)
+        return np.unique(repeated.to_numpy()), np.sort(repeated.index.to_numpy())
 
-    def add_repeats(self, files: Sequence[Part], places: np.ndarray) -> None:
-        """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
-        start = 0
-        for file in files:
-            rows = file.rows or 0
-            mine = places[(places >= start) & (places < start + rows)] - start
-            self.violations.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
-            start += rows
+    def _part(self, remainder: int, n_parts: int) -> pd.Series:
+        """Hashes that leave a remainder, by their rows: equal ones are in one part."""
+        parts = [pd.Series(dtype=np.uint64)]
+        self._file.seek(0)
+        for start in range(0, self.n_rows, HELD_ROWS):
+            held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
+            mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
+            parts.append(pd.Series(held[mine], index=start + mine))
+        return pd.concat(parts[1:] or parts)
 
-    def concluded(self, several_files: bool) -> list[str]:
-        """What is left out, in words; CohortError where the table is refused as a whole."""
-        violations, left_out = self.violations, self.left_out
-        if not self.n_rows and not violations:
-            violations.whole.append("the cohort has no data rows, only column names; was the export empty?")
-        elif (violations or left_out) and not self.n_kept and not violations.whole:
-            violations.whole.append("every row breaks the contract; was it written for another table?")
-        lines = violations.lines(several_files) + left_out.lines(several_files)
-        if self.stopped:
-            raise CohortError(lines)
-        return lines
 
-    def _refuse(self, column: str, kind: str, rows: np.ndarray) -> None:
-        if n_rows := int(np.count_nonzero(rows)):
-            reason = f"{column}: {described(kind)}" if column else described(kind)
-            self.refused[reason] = self.refused.get(reason, 0) + n_rows
+def hashed(ids: np.ndarray) -> np.ndarray:
+    """64 bits per id, in this process alone; 0 where there is none."""
+    texts = (0 if text is None else hash(text) for text in ids.tolist())
+    return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Centre and spread of columns within groups, by which values not comparable between groups are read.
+
+    Parameters
+    ----------
+    columns : ndarray of str, shape (n_columns,)
+    names : ndarray of str, shape (n_groups,)
+    centre, spread : ndarray, shape (n_groups, n_columns)
+        The spread is 0 where a column is constant in a group.
+    """
+
+    columns: np.ndarray
+    names: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+
+    @cached_property
+    def _places(self) -> pd.Index:
+        return pd.Index(self.names, dtype=object)
+
+    def applied(self, group: np.ndarray, features: Columns) -> Columns:
+        """The features, standardised; 0 in a group where a column is constant."""
+        rows = self._places.get_indexer(pd.Index(group, dtype=object))
+        centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
+        return features.but(
+            {
+                str(name): (features[str(name)] - centre[:, column]) / spread[:, column]
+                for column, name in enumerate(self.columns)
+            }
+        )
+
+
+class Moments:
+    """Scales by mean and standard deviation.
+
+    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
+    Memory is bounded by the number of groups times columns.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        self.columns = columns
+        self._places: dict[str, int] = {}
+        self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch; `group` has shape (n_rows,)."""
+        names, codes = coded(group)
+        places = np.array(
+            [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
+        )[codes]
+        grown = len(self._places) - self._sums.shape[1]
+        if grown > 0:
+            # Room is doubled, so that many small groups cost no quadratic time.
+            room = max(grown, self._sums.shape[1])
+            self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
+        for column, name in enumerate(self.columns):
+            values = features[name]
+            there = np.isfinite(values)
+            at, x = places[there], values[there]
+            shift, count, total, squares = (part[:, column] for part in self._sums)
+            # Shifting by a group's first value keeps the squares small, hence exact enough.
+            new, first = np.unique(at, return_index=True)
+            unseen = count[new] == 0
+            shift[new[unseen]] = x[first[unseen]]
+            d = x - shift[at]
+            np.add.at(count, at, 1.0)
+            np.add.at(total, at, d)
+            np.add.at(squares, at, d * d)
+
+    def scales(self) -> Scales:
+        """The scales of the rows taken in."""
+        shift, count, total, squares = self._sums[:, : len(self._places)]
+        some = np.maximum(count, 1.0)
+        mean = shift + total / some
+        variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
+        # What rounding leaves of a constant column is no spread.
+        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
+        return Scales(np.array(self.columns), np.array([*self._places]), mean, spread)
+
+
+class Medians:
+    """Scales by the median and 1.4826 times the median distance from it.
+
+    Where more than half of a group's values are equal, the standard deviation takes the distance's place.
+    Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        self.columns = columns
+        self._known: dict[str, list[tuple[float, float]]] = {}  # centre and spread of every column
+        self._held: list[np.ndarray] = []
+        self._group = ""
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch.
+
+        Raises CohortError: rows of a group come after those of another.
+        """
+        values = np.column_stack([features[name] for name in self.columns])
+        for name, rows in stretches(group):
+            if name != self._group:
+                self._conclude()
+                self._group = name
+                if name in self._known:
+                    raise CohortError(
+                        "rows of a group do not stand together, as normalising by the median needs it; "
+                        "sort the table by its group"
+                    )
+            self._held.append(values[rows])
+
+    def scales(self) -> Scales:
+        """The scales of the rows taken in."""
+        self._conclude()
+        known = np.array([*self._known.values()]).reshape(-1, len(self.columns), 2)
+        return Scales(np.array(self.columns), np.array([*self._known]), known[:, :, 0], known[:, :, 1])
+
+    def _conclude(self) -> None:
+        if self._held:
+            self._known[self._group] = [_robust(column) for column in np.concatenate(self._held).T]
+            self._held = []
+
+
+def _robust(values: np.ndarray) -> tuple[float, float]:
+    there = values[np.isfinite(values)]
+    if not there.size:
+        return 0.0, 0.0
+    centre = float(np.median(there))
+    return centre, NORMAL * float(np.median(np.abs(there - centre))) or float(there.std())
+
+
+def gathering(features: Mapping[str, Feature]) -> list[Moments | Medians]:
+    """What gathers the scales of the features that are to be standardised, none where there are none."""
+    kinds: dict[str, type[Moments] | type[Medians]] = {
+        "within_group": Moments,
+        "within_group_robust": Medians,
+    }
+    named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
+    return [kinds[kind](names) for kind, names in named.items() if names]

@@ -1,28 +1,112 @@
-"""Arrow and Feather files: the header, and the rows batch by batch."""
+"""Parquet, Arrow and Feather files: their rows batch by batch; and small tables kept as Parquet."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from screening.io.readers import Batches
+from screening.errors import CohortError
+from screening.files import refuse_other_bytes
+from screening.io.columns import Columns, is_text
+from screening.io.readers import Batches, Form
 
-MAGIC = b"ARROW1"
+# What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
+MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
+# Of the held-out table of a model: cells, and what its footer says they unfold to, in bytes.
+MOST_SMALL_CELLS, MOST_SMALL_BYTES = 50_000_000, 1 << 28
 
 
-def opened(path: Path, head: bytes) -> tuple[list[str], None] | None:
-    """The names of the columns."""
-    if not head.startswith(MAGIC):
+def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
+    """A Parquet file, opened so that neither its footer nor a row group is held whole without need."""
+    return pq.ParquetFile(
+        source,
+        # Else a whole row group would be held, which may be the whole file.
+        pre_buffer=False,
+        buffer_size=1 << 16,
+        thrift_string_size_limit=MOST_FOOTER_BYTES,
+        thrift_container_size_limit=MOST_FOOTER_ENTRIES,
+    )
+
+
+def opened_parquet(path: Path, head: bytes) -> Form | None:
+    """A Parquet file by its header."""
+    if not head.startswith(b"PAR1"):
+        return None
+    refuse_other_bytes(path)
+    with parquet_file(path) as file:
+        return Form(list(file.schema_arrow.names), "Parquet")
+
+
+def parquet_batches(path: Path, name: str, form: Form, wanted: list[str], batch_rows: int) -> Batches:
+    """Yield the wanted columns of all rows, in order."""
+    with parquet_file(path) as file:
+        row = 1
+        for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+            _refuse_other_texts(batch, name, row)
+            row += batch.num_rows
+            yield batch.select(wanted)
+
+
+def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
+    """CohortError where a text is not UTF-8, as Parquet says: Arrow reads it, and stumbles over it later."""
+    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+        if not is_text(cells):
+            continue
+        try:
+            cells.validate(full=True)
+        except pa.ArrowInvalid:
+            texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
+            place = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
+            raise CohortError(
+                f"{name}, column '{column}', row {first + place}: a text that is not UTF-8; "
+                "write the file again with its texts as UTF-8"
+            ) from None
+
+
+def opened_arrow(path: Path, head: bytes) -> Form | None:
+    """An Arrow or Feather file by its header."""
+    if not head.startswith(b"ARROW1"):
         return None
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-        return list(file.schema.names), None
+        return Form(list(file.schema.names), "Arrow")
 
 
-def batches(path: Path, name: str, form: None, wanted: list[str], batch_rows: int) -> Batches:
+def arrow_batches(path: Path, name: str, form: Form, wanted: list[str], batch_rows: int) -> Batches:
     """Yield the wanted columns of all rows, in order."""
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
         for number in range(file.num_record_batches):
             batch = file.get_batch(number)
             batch.validate(full=True)
             yield batch.select(wanted)
+
+
+def small_table(columns: Columns) -> bytes:
+    """A Parquet table in memory, the same whichever pandas is there."""
+    stream = io.BytesIO()
+    pq.write_table(
+        pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()}), stream
+    )
+    return stream.getvalue()
+
+
+def read_small_table(content: bytes) -> Columns:
+    """Read a Parquet table from memory.
+
+    Raises ValueError: it is damaged, or its footer says that it unfolds to more than the held-out rows of any
+    model.
+    """
+    try:
+        with parquet_file(io.BytesIO(content)) as file:
+            footer = file.metadata
+            groups = [footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)]
+            if footer.num_rows * footer.num_columns > MOST_SMALL_CELLS or sum(groups) > MOST_SMALL_BYTES:
+                raise ValueError("the held-out table unfolds to more than any model's")
+            table = file.read(use_threads=False)
+        return Columns({name: table[name].to_numpy() for name in table.column_names}, table.num_rows)
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None

@@ -16,7 +16,7 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -28,7 +28,7 @@ from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError
 from screening.io.number_formats import NUMBER, decimal_marks
-from screening.io.readers import Batches
+from screening.io.readers import Batches, Form
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # What is read of a file to see how it is written: characters, and rows of them.
@@ -42,31 +42,20 @@ BOMS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CsvForm:
+@dataclass(frozen=True, kw_only=True)
+class CsvForm(Form):
     """How one CSV file is written."""
 
     encoding: str
     delimiter: str
-    decimal: str
-    header: list[str]
     head: str  # the text above the first row
-    others: dict[str, str] = field(default_factory=dict)  # columns with another decimal mark
-    quoted: bool = True  # there are quotes somewhere
+    quoted: bool  # there are quotes somewhere
     broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
 
-    def note(self) -> str:
-        """The form in words."""
-        comma = ", decimal comma" if self.decimal == "," else ""
-        mark = "point" if comma else "comma"
-        but = f"{', but' if comma else ','} decimal {mark} in {', '.join(self.others)}" if self.others else ""
-        return f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}{comma}{but}"
 
+def opened(path: Path, head: bytes) -> CsvForm:
+    """How a file is written: its encoding by the whole of it, delimiter and decimal marks by its first rows.
 
-def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
-    """The names of the columns, and how the file is written.
-
-    The encoding is detected from the whole file, delimiter and decimal mark from its first rows.
     Raises CohortError: not text, no header, a header that looks like a data row.
     """
     encoding, quoted = _examined(path)
@@ -86,8 +75,14 @@ def opened(path: Path, head: bytes) -> tuple[list[str], CsvForm]:
         _refuse_title(path.name, body)
     above = text[: skipped + _header_end(body, delimiter)]
     decimal, others = decimal_marks(rows[1:], header, delimiter)
-    form = CsvForm(encoding, delimiter, decimal, header, above, others, quoted)
-    return header, replace(form, broken=_broken_row(path, form)) if quoted else form
+    comma = ", decimal comma" if decimal == "," else ""
+    mark = "point" if comma else "comma"
+    but = f"{', but' if comma else ','} decimal {mark} in {', '.join(others)}" if others else ""
+    note = f"CSV, delimiter {DELIMITERS[delimiter]}, encoding {encoding}{comma}{but}"
+    form = CsvForm(
+        header, note, decimal, others, encoding=encoding, delimiter=delimiter, head=above, quoted=quoted
+    )
+    return replace(form, broken=_broken_row(path, form)) if quoted else form
 
 
 def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -13,32 +12,15 @@ import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
 from screening.io.number_formats import decimal_marks
-from screening.io.readers import Batches
+from screening.io.readers import Batches, Form
 
 SAMPLE_ROWS = 2000
 # Whole numbers up to here are exact, and written without a point.
 EXACT = 2.0**53
 
 
-@dataclass(frozen=True)
-class SheetForm:
-    """How one sheet is written: its header, and the decimal marks of numbers that are kept as text."""
-
-    sheet: str
-    n_sheets: int
-    header: list[str]
-    decimal: str
-    others: dict[str, str] = field(default_factory=dict)
-
-    def note(self) -> str:
-        """The form in words."""
-        left = self.n_sheets - 1
-        others = f" ({left} other sheet{'s' * (left > 1)} not read)" if left else ""
-        return f"Excel workbook, sheet '{self.sheet}'{others}"
-
-
-def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
-    """The names of the columns, and how numbers kept as text are written.
+def opened(path: Path, head: bytes) -> Form | None:
+    """How the first sheet of a workbook is written.
 
     Raises UsageError: python-calamine is not installed; CohortError: the sheet is empty or damaged.
     """
@@ -58,10 +40,12 @@ def opened(path: Path, head: bytes) -> tuple[list[str], SheetForm] | None:
         raise CohortError(f"{path.name}: the first sheet is empty; move the table there")
     sample = [_fitted(cells, len(header))[0] for cells in islice(rows, SAMPLE_ROWS)]
     decimal, others = decimal_marks(sample, header, "")
-    return header, SheetForm(sheet, n_sheets, header, decimal, others)
+    left = n_sheets - 1
+    unread = f" ({left} other sheet{'s' * (left > 1)} not read)" if left else ""
+    return Form(header, f"Excel workbook, sheet '{sheet}'{unread}", decimal, others)
 
 
-def batches(path: Path, name: str, form: SheetForm, wanted: list[str], batch_rows: int) -> Batches:
+def batches(path: Path, name: str, form: Form, wanted: list[str], batch_rows: int) -> Batches:
     """Yield the rows as text, in order."""
     places = [form.header.index(column) for column in wanted]
     _, _, rows = _sheet_of(path)
@@ -87,7 +71,7 @@ def _sheet_of(path: Path) -> tuple[str, int, Iterator[list[str]]]:
         # By its content: a path would be judged by its ending.
         with path.open("rb") as stream:
             workbook = CalamineWorkbook.from_filelike(stream)
-            sheets = [each.name for each in workbook.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
+            sheets = [one.name for one in workbook.sheets_metadata if one.typ == SheetTypeEnum.WorkSheet]
             rows = workbook.get_sheet_by_name(sheets[0]).iter_rows()
     except (OSError, IndexError, zipfile.BadZipFile, CalamineError):
         raise damaged from None

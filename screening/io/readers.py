@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,18 +35,14 @@ class Block:
     repeated_header: np.ndarray
 
 
-class Form(Protocol):
-    """How texts of a part are written: the usual decimal mark, and columns with another one."""
+@dataclass(frozen=True)
+class Form:
+    """How a part is written: its columns, a note on it, and the decimal mark of numbers kept as text."""
 
-    @property
-    def decimal(self) -> str: ...
-
-    @property
-    def others(self) -> Mapping[str, str]: ...
-
-    def note(self) -> str:
-        """The form in words."""
-        ...
+    header: list[str]
+    note: str = ""
+    decimal: str = "."
+    others: Mapping[str, str] = field(default_factory=dict)  # columns with another decimal mark
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -61,35 +57,35 @@ than the header has names, and rows that are the header once more.
 class Reader:
     """How one kind of file is read; a new kind is a module with two functions and a line in `READERS`.
 
-    `opened` gives, of a path and its first bytes, the names of the columns and how texts are written (None
-    where values have types of their own); None where it is a file of another kind. `batches` gives the rows
-    in bounded memory, of a path, the name that errors call it, that form, the columns to read and how many
-    rows to read at a time. What Arrow and the system raise is said by who calls them. Files of a directory
-    are tables by their `suffixes`; which kind one is of says its content.
+    `opened` gives the form of a file by its path and first bytes, None where it is of another kind. `batches`
+    gives the rows in bounded memory, of a path, the name that errors call it, that form, the columns to read
+    and how many rows to read at a time. What Arrow and the system raise is said by who calls them. Files of a
+    directory are tables by their `suffixes`; which kind one is of says its content.
     """
 
-    opened: Callable[[Path, bytes], tuple[list[str], Form | None] | None]
+    opened: Callable[[Path, bytes], Form | None]
     batches: Callable[..., Batches]
     suffixes: tuple[str, ...]
 
 
 class Part:
-    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest.
-
-    `form` is None where values have types of their own.
-    """
+    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest."""
 
     name: str
     sha256: str
     bytes: int
-    header: list[str]
+    form: Form
     rows: int | None = None
-    form: Form | None = None
     origin: Mapping[str, str] = {}
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns, "" of one without."""
+        return self.form.header
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
-        return self.form.others.get(column, self.form.decimal) if self.form else "."
+        return self.form.others.get(column, self.form.decimal)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order, in batches of any size."""
@@ -118,33 +114,27 @@ class Part:
         self.rows = first - 1
 
 
-def _of_rows(batches: Batches, batch_rows: int) -> Batches:
+def _of_rows(batches: Batches, n_rows: int) -> Batches:
     """The same rows so many at a time; fewer at the end, and where a column's type changes."""
     waiting: list[pa.RecordBatch] = []
-    fault = None
+
+    def joined() -> list[pa.RecordBatch]:
+        return pa.Table.from_batches(waiting).combine_chunks().to_batches(n_rows) if waiting else []
+
     try:
         for batch in batches:
             if waiting and waiting[0].schema != batch.schema:
-                yield _joined(waiting)
+                yield from joined()
                 waiting = []
             waiting.append(batch)
-            while sum(part.num_rows for part in waiting) >= batch_rows:
-                rows = _joined(waiting)
-                yield rows.slice(0, batch_rows)
-                waiting = [rows.slice(batch_rows)]
-    except CohortError as error:
-        fault = error
-    if sum(part.num_rows for part in waiting):
-        yield _joined(waiting)
-    if fault:
-        raise fault
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    columns = [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
-    return pa.record_batch(columns, batches[0].schema.names)
+            if sum(part.num_rows for part in waiting) >= n_rows:
+                *whole, last = joined()
+                yield from whole
+                waiting = [last]
+    except CohortError:
+        yield from joined()
+        raise
+    yield from joined()
 
 
 @dataclass

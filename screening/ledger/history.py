@@ -242,12 +242,7 @@ Pairs = Sequence[tuple[Night, Night, int]]
 
 
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
-    """Compare a series' nights in force with a shadow's, or with those of another series.
-
-    `series`: as `history` takes it.
-    `beside`: first digits of a model that was scored in shadow there, or another series.
-    Raises UsageError: there is no such series or shadow.
-    """
+    """Compare a series' nights in force with a shadow's, by the digits of its model, or another series'."""
     with ledger.reading() as connection:
         known = champions(connection)
         one = find_series(connection, series)

@@ -128,10 +128,7 @@ def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
 
 
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
-    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is.
-
-    Raises UsageError: no reason is given, or the register has nothing there.
-    """
+    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is."""
     why = reason_of(reason)
     with ledger.writing() as connection:
         there = [

@@ -97,11 +97,7 @@ def excused(ledger: Ledger, series: str) -> Excuses:
 
 
 def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
-    """Enter that a night will not come: nobody waits for it any more.
-
-    `due`: series that may be unknown to the ledger, because a site's file has them.
-    Raises UsageError: no reason is given, there is no such series, or the night is there.
-    """
+    """Enter that a night will not come; `due`: series of a site's file, that the ledger may not know."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         if series not in due or series in every_series(connection):
@@ -113,11 +109,7 @@ def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[
 
 
 def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, reason: str) -> Head:
-    """Enter that a reason of the series' last night is known: it rests until after a day.
-
-    It is acknowledged for the columns that it names now; another column, or another reason, is heard.
-    Raises UsageError: no reason is given, there is no such series, or its last night has no such reason.
-    """
+    """Enter that a reason of the series' last night rests until after a day, for the columns it has now."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         series = find_series(connection, series)

@@ -166,11 +166,9 @@ def _refuse_strangers(connection: sa.Connection) -> None:
 
 
 def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
-    """Refuse a ledger that lacks what the newest run directories at or below a place say it had.
+    """Refuse (ModelError) a ledger that lacks what the newest run directories below a place say it had.
 
-    `where`: "*" looks at those in the place alone. A directory that a killed command left before its night
-    was entered is none of these.
-    Raises ModelError: naming the directory, and how to go on.
+    `where`: "*" looks at those in the place alone.
     """
     with ledger.reading() as connection:
         for place, facts in _not_in_trail(connection, runs, where, NEWEST):
@@ -183,10 +181,7 @@ def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:
-    """Go on with a ledger that lacks what run directories say it had; gives how many do.
-
-    Raises UsageError: no reason is given.
-    """
+    """Go on with a ledger that lacks what run directories say it had; gives how many do."""
     why = reason_of(reason)
     with ledger.writing() as connection:
         heads = [(facts.entry, facts.head) for _, facts in _not_in_trail(connection, runs)]

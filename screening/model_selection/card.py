@@ -16,7 +16,7 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import Judgement
 from screening.model_selection.planning import by_landmarks, cost_of_landmarks
-from screening.monitoring.column_profile import profile
+from screening.monitoring.drift import profile
 from screening.schemas.base import FORMAT_VERSION
 from screening.schemas.model import (
     Approximation,

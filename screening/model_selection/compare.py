@@ -16,29 +16,30 @@ from screening.errors import UsageError
 from screening.files import digest_of_json
 from screening.io.database import Database
 from screening.metrics.intervals import percentiles
-from screening.metrics.paired import resampled_difference
+from screening.metrics.paired import (
+    DRAWS,
+    drawn_weights,
+    false_alarms_at,
+    resampled_difference,
+    weighted_ranking,
+    weighted_rates,
+    weighted_recalls,
+)
 from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
+from screening.model_selection.judge import HeldOutScores, Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, laid
 from screening.model_selection.task import ask, watchable
-from screening.model_selection.validation import (
-    Outcome,
-    Validation,
-    differences,
-    mean_curve,
-    measured,
-    resampled,
-)
+from screening.model_selection.validation import Validation
 from screening.parallel import opened
-from screening.recipes.loading import FITS, list_recipes, load_recipe, several_asked, tells_apart
-from screening.recipes.recipe import Recipe
+from screening.recipes.building import list_recipes, load_recipe
+from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
 from screening.report.comparison import render_comparison
-from screening.schemas.base import FORMAT_VERSION, Estimate
+from screening.schemas.base import FORMAT_VERSION, Brief, Estimate, InBrief
 from screening.schemas.comparison import CohortFacts, ComparisonDocument, MethodFacts, Settings
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule
-from screening.schemas.notebook import Brief, InBrief, comparison_brief
 from screening.store.serialization import versions, written
 
 
@@ -63,7 +64,7 @@ class Comparison(InBrief):
         return self.facts.to_dict()
 
     def brief(self) -> Brief:
-        return comparison_brief(self.facts)
+        return self.facts.brief()
 
     def summary(self) -> dict[str, object]:
         """Every figure of every method, without intervals and curves."""
@@ -254,7 +255,7 @@ def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     return found
 
 
-Method = tuple[MethodFacts, Outcome]
+Method = tuple[MethodFacts, Judgement]
 
 
 def methods_of(
@@ -274,8 +275,8 @@ def methods_of(
         validation = Validation.of(held_out, study)
         if not several:
             validation = replace(validation, predicted=None)
-        classes = range(len(study.task.watched))
-        points = [validation.operating_point(m, study.rule, study.seed) for m in classes]
+        rules = [study.rule] * len(study.task.watched)
+        judgement = judge(HeldOutScores(recipe.name, validation), rules, study.seed, refuse=False)
         may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
         facts = MethodFacts(
             recipe=recipe.name,
@@ -290,22 +291,22 @@ def methods_of(
             n_candidates=search.n_candidates,
             factor_declined=search.chosen.get("passes") == 0 if may_decline else None,
         )
-        methods.append((facts, Outcome(validation, points)))
+        methods.append((facts, judgement))
     return methods
 
 
 def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: float, seed: int) -> CohortFacts:
     """Table, differences and curves of one cohort; the first method is the control."""
-    outcomes = [outcome for _, outcome in methods]
-    draws = resampled(outcomes, asked, seed=seed)
+    judgements = [judgement for _, judgement in methods]
+    draws = resampled(judgements, asked, seed=seed)
     estimates = [
-        {figure: float(value[0]) for figure, value in measured(outcome, asked).items()}
-        for outcome in outcomes
+        {figure: float(value[0]) for figure, value in measured(judgement, asked).items()}
+        for judgement in judgements
     ]
-    control, watched, groups = outcomes[0], outcomes[0].validation.watched, study.groups
+    control, watched, groups = judgements[0], judgements[0].held.validation.watched, study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
-    for (facts, outcome), own, drawn in zip(methods, estimates, draws, strict=True):
+    for (facts, judgement), own, drawn in zip(methods, estimates, draws, strict=True):
         gaps = {
             figure: resampled_difference(
                 (value, estimates[0][figure]), (drawn[figure], draws[0][figure]), n_units
@@ -316,9 +317,9 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
         figures = {figure: _with_interval(value, drawn[figure], n_units) for figure, value in own.items()}
         entries.append(
             facts.replace(
-                figures=figures | dict(outcome.figures),
-                differences=None if facts.control else gaps | differences(outcome, control),
-                curve=[round(float(x), 5) for x in mean_curve(outcome.validation)],
+                figures=figures | dict(judgement.means),
+                differences=None if facts.control else gaps | differences(judgement, control),
+                curve=[round(float(x), 5) for x in mean_curve(judgement.held.validation)],
             )
         )
     return CohortFacts(
@@ -329,6 +330,57 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
         notes=[*study.notes, *(f"{sign.seen} {sign.remedy}" for sign in study.signs)],
         methods=entries,
     )
+
+
+def measured(method: Judgement, asked: float, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Figures of one method on one cohort, over the rows of all folds together, (n_draws,) each.
+
+    Several watched classes are averaged. `asked` is the sensitivity at which `specificity_at` is read from
+    the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
+    holds no positive or no negative row.
+    """
+    held = method.held.validation
+    w = np.ones((1, len(held.fold))) if weights is None else weights
+    by_class = []
+    for m, positive in enumerate(held.watched.T):
+        sensitivity, specificity, g_mean = weighted_rates(method.flagged[:, m], positive, w)
+        rates = {
+            "sensitivity": sensitivity,
+            "specificity": specificity,
+            "g_mean": g_mean,
+            "min_sensitivity": np.minimum(sensitivity, specificity),
+        }
+        if held.own is not None:
+            rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
+        by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
+    found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
+    if held.predicted is not None:
+        found |= weighted_recalls(held.target, held.predicted, w)
+    return found
+
+
+def resampled(
+    methods: Sequence[Judgement], asked: float, *, seed: int = 0, draws: int = DRAWS
+) -> list[dict[str, np.ndarray]]:
+    """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
+
+    The fitted models are kept: the spread is that of new rows, not of training on another cohort.
+    """
+    held = methods[0].held.validation
+    parts = [
+        [measured(method, asked, weights) for method in methods]
+        for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
+    ]
+    return [
+        {name: np.concatenate([part[m][name] for part in parts]) for name in parts[0][m]}
+        for m in range(len(methods))
+    ]
+
+
+def mean_curve(held: Validation) -> np.ndarray:
+    """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
+    grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
+    return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
@@ -371,17 +423,18 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
 
 
 def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
-    for facts, outcome in methods:
-        for m, watched in enumerate(outcome.validation.task.watched):
+    for facts, judgement in methods:
+        held = judgement.held.validation
+        for m, watched in enumerate(held.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
                 "recipe": facts.recipe,
-                "fold": outcome.validation.fold,
+                "fold": held.fold,
                 "id": sample.id,
                 "label": labels_of(sample),
                 "class": watched,
-                "score": outcome.validation.scores[:, m],
-                "flagged": outcome.flagged[:, m],
+                "score": held.scores[:, m],
+                "flagged": judgement.flagged[:, m],
             }
             yield pd.DataFrame(columns)
 

@@ -12,7 +12,7 @@ import pandas as pd
 from screening.data.cohort import Cohort, joined, labels_of
 from screening.data.dependence import dependence, reasons
 from screening.errors import UsageError
-from screening.imaging.froc import Patient, lesions_elsewhere
+from screening.imaging.lesions import Patient, lesions_elsewhere
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference

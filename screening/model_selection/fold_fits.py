@@ -26,10 +26,9 @@ from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import build
-from screening.recipes.parts import Parts
+from screening.recipes.building import Parts, build
 from screening.recipes.recipe import Recipe
-from screening.store import finished
+from screening.store.serialization import keep_piece, read_piece
 
 # Rows by which gamma is scaled.
 MOST_SCALED = 20_000
@@ -231,7 +230,7 @@ def fit_folds(
         places = _places(kept, rows, dealt, pieces, settings)
     known: dict[int, FoldFit] = {}
     for number, place in enumerate(places):
-        if arrays := finished.take(place):
+        if arrays := read_piece(place):
             known[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
     # Apart, for members of a blend have all but the recipe in common.
     shared = rows.distances, rows.target, rows.groups, dealt
@@ -244,7 +243,7 @@ def fit_folds(
     for number in range(len(pieces)):
         fit = known.get(number) or next(results)
         if places and number not in known:
-            finished.keep(places[number], fit.arrays())
+            keep_piece(places[number], fit.arrays())
         yield fit
 
 

@@ -30,8 +30,7 @@ from screening.model_selection.folds import Study, sub_sample
 from screening.model_selection.search import Parameters, candidates_of, choose_setting, rows_held
 from screening.parallel import Cluster
 from screening.recipes.building import may_span
-from screening.recipes.loading import members_for, refuse_overrides
-from screening.recipes.recipe import ALWAYS, Recipe
+from screening.recipes.recipe import ALWAYS, Recipe, members_for, refuse_overrides
 from screening.schemas.validation import Platt, SearchFacts
 
 Progress = Callable[[int, int], None]

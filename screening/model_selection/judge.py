@@ -1,14 +1,15 @@
 """One judgement: from scores of rows that no machine had seen, and a rule, to every figure of a page.
 
-`train` makes the held-out scores and judges them; `threshold` reads them back from the model and judges them
-by another rule; `validate` scores another cohort and tries there what the model had chosen. All call `judge`,
-so no page can show figures of two rules.
+`train` makes the held-out scores and judges them, `compare` those of several methods; `threshold` reads them
+back from the model and judges them by another rule; `validate` scores another cohort and tries there what the
+model had chosen. All call `judge`, so no page can show figures of two rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,18 @@ from screening.io.columns import Columns
 from screening.metrics.calibration import calibrate, calibration_elsewhere
 from screening.metrics.operating_point import FLAG_EVERYTHING, curve, summary
 from screening.metrics.operating_point import points as points_of
-from screening.metrics.paired import auroc_difference
-from screening.metrics.performance import at_local_prevalence, per_class, performance, rates
+from screening.metrics.paired import (
+    auroc_difference,
+    recall_difference,
+    share_difference,
+    weighted_recalls,
+)
+from screening.metrics.performance import area, at_local_prevalence, per_class, performance, rates
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.model_selection.search import unusable
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Outcome, Validation, differences, measured
+from screening.model_selection.validation import Validation
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
 from screening.schemas.model import BlendMember, MemberAlone
@@ -74,13 +80,12 @@ class HeldOutScores:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Every figure of one rule."""
+    """Held-out scores at the operating points of a rule: every figure, made when asked for, is of these."""
 
-    points: list[OperatingPoint]  # in the order of the watched classes
-    figures: Figures
-    members: list[BlendMember]
-    comparison: BesideFacts | None
-    forward: Forward | None
+    held: HeldOutScores
+    rules: Sequence[Rule]  # one a watched class, and so are the points
+    points: list[OperatingPoint]
+    seed: int
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -88,27 +93,65 @@ class Judgement:
         return np.array([point.threshold for point in self.points])
 
     @property
+    def flagged(self) -> np.ndarray:
+        """Flagged at the thresholds, shape (n_rows, n_watched)."""
+        return self.held.validation.scores >= self.thresholds
+
+    @cached_property
+    def means(self) -> Mapping[str, Estimate]:
+        """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
+        rows = self.held.validation
+        areas = [
+            Estimate(*area(own, cases, rows.groups, n_settings=rows.n_settings))
+            for own, cases in zip(rows.scores.T, rows.watched.T, strict=True)
+        ]
+        return {
+            "auroc": _mean_of(areas),
+            "sensitivity": _mean_of([point.sensitivity for point in self.points]),
+            "specificity": _mean_of([point.specificity for point in self.points]),
+        }
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What a page shows of these rows."""
+        return _figures(self)
+
+    @cached_property
+    def members(self) -> list[BlendMember]:
+        """Of a blend: what each member does alone, and what it adds to the others."""
+        return _members(self.held, self.rules, self.seed)
+
+    @cached_property
     def facts(self) -> dict[str, Any]:
         """The fields of `ValidationFacts` that a rule decides."""
-        return vars(self.figures) | {"comparison": self.comparison, "forward": self.forward}
+        others = {"comparison": _comparison(self), "forward": _forward(self.held, self.rules, self.seed)}
+        return vars(self.figures) | others
 
 
-def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
+def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool = True) -> Judgement:
     """Choose thresholds by a rule a watched class, and say what they do to rows nobody trained on.
 
     `rules`, one a watched class, have the prevalence that holds where the model is used. Where thresholds and
-    chances are fixed, nothing is chosen: they are tried on these rows. It raises what `chosen` raises.
+    chances are fixed, nothing is chosen: they are tried on these rows. `refuse`: whether what no model may
+    promise is an error, which `chosen` raises; a method that others are compared with is shown as it is.
     """
-    task, validation, groups = held.task, held.validation, held.validation.groups
-    if held.fixed is None:
-        points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
-    else:
+    if held.fixed is not None:
         points = [
             _point_seen(held, m, threshold, rule)
             for m, (threshold, rule) in enumerate(zip(held.fixed.thresholds, rules, strict=True))
         ]
+    elif refuse:
+        points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
+    else:
+        points = [held.validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
+    return Judgement(held, rules, points, seed)
+
+
+def _figures(judgement: Judgement) -> Figures:
+    held, seed = judgement.held, judgement.seed
+    task, validation, groups = held.task, held.validation, held.validation.groups
     rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
-    for m, (name, point) in enumerate(zip(task.watched, points, strict=True)):
+    for m, (name, point) in enumerate(zip(task.watched, judgement.points, strict=True)):
         scores, positive = validation.scores[:, m], validation.watched[:, m]
         curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
         tables[name] = points_of(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
@@ -132,26 +175,20 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Judgement:
     confusion, rows = None, None
     if validation.predicted is not None:
         confusion, rows = per_class(validation.target, validation.predicted, task.classes)
-    return Judgement(
-        points=points,
-        figures=Figures(
-            grouped=groups is not None,
-            n_rows=len(validation.fold),
-            n_positive=int(validation.watched.any(axis=1).sum()),
-            n_groups=None if groups is None else len(np.unique(groups)),
-            prevalence=held.shares,
-            summary=rankings,
-            curves=curves,
-            points=tables,
-            confusion=confusion,
-            per_class=rows,
-            subgroups=subgroups,
-            predictive=predictive,
-            calibration=calibration,
-        ),
-        members=_members(held, rules, seed),
-        comparison=_comparison(held, points, rules, seed),
-        forward=_forward(held, rules, seed),
+    return Figures(
+        grouped=groups is not None,
+        n_rows=len(validation.fold),
+        n_positive=int(validation.watched.any(axis=1).sum()),
+        n_groups=None if groups is None else len(np.unique(groups)),
+        prevalence=held.shares,
+        summary=rankings,
+        curves=curves,
+        points=tables,
+        confusion=confusion,
+        per_class=rows,
+        subgroups=subgroups,
+        predictive=predictive,
+        calibration=calibration,
     )
 
 
@@ -251,27 +288,30 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
     return facts.replace(classes=classes)
 
 
-def _comparison(
-    held: HeldOutScores, points: Sequence[OperatingPoint], rules: Sequence[Rule], seed: int
-) -> BesideFacts | None:
+def _comparison(judgement: Judgement) -> BesideFacts | None:
     """Every baseline at thresholds chosen by the same rule from its own held-out scores."""
+    held, rules, points = judgement.held, judgement.rules, judgement.points
     if held.beside is None:
         return None
     shared = [_shared(rule, point) for rule, point in zip(rules, points, strict=True)]
-    own = Outcome(held.validation, points)
     rows = []
     for facts in held.beside:
         if facts.reason is None:
-            scores = held.methods[facts.recipe]
-            other = Outcome(scores, [scores.operating_point(m, rule, seed) for m, rule in enumerate(shared)])
+            scores = HeldOutScores(facts.recipe, held.methods[facts.recipe])
+            other = judge(scores, shared, judgement.seed, refuse=False)
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
-                figures=_figures(other),
-                differences=differences(own, other),
+                figures=_of_method(other),
+                differences=differences(judgement, other),
             )
         rows.append(facts)
-    figures = _figures(own)
-    return BesideFacts(rules=list(rules), rule=shared[0], n_watched=len(points), figures=figures, beside=rows)
+    return BesideFacts(
+        rules=list(rules),
+        rule=shared[0],
+        n_watched=len(points),
+        figures=_of_method(judgement),
+        beside=rows,
+    )
 
 
 def _shared(rule: Rule, point: OperatingPoint) -> Rule:
@@ -282,10 +322,41 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
     return MinSensitivity(min(max(sensitivity, 0.01), 0.99), prevalence=rule.prevalence)
 
 
-def _figures(outcome: Outcome) -> dict[str, float | None]:
-    figures = {name: figure.value for name, figure in outcome.figures.items()}
-    several = outcome.validation.predicted is not None
-    return figures | ({"macro_recall": float(measured(outcome, 0.9)["macro_recall"][0])} if several else {})
+def _of_method(judgement: Judgement) -> dict[str, float | None]:
+    rows, figures = judgement.held.validation, {name: mean.value for name, mean in judgement.means.items()}
+    if rows.predicted is None:
+        return figures
+    recalls = weighted_recalls(rows.target, rows.predicted, np.ones((1, len(rows.fold))))
+    return figures | {"macro_recall": float(recalls["macro_recall"][0])}
+
+
+def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
+    """AUROC, sensitivity and specificity of a method minus those of another, with 95 % intervals.
+
+    Over several watched classes means, of the ends of intervals too, as if all classes erred together. Where
+    both thresholds were chosen for one sensitivity, its interval says how far other cases would move them.
+    """
+    own, others = method.held.validation, other.held.validation
+    n_settings, groups = max(own.n_settings, others.n_settings), own.groups
+    found: dict[str, list[Estimate]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    for m, positive in enumerate(own.watched.T):
+        pair = own.scores[:, m], others.scores[:, m]
+        found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
+        for name, side, fold in (("sensitivity", positive, None), ("specificity", ~positive, own.fold)):
+            mine, theirs = (each.flagged[side, m] == positive[side] for each in (method, other))
+            of_fold, units = (None if values is None else values[side] for values in (fold, groups))
+            found[name].append(share_difference(mine, theirs, of_fold, units))
+    means = {name: _mean_of(classes) for name, classes in found.items()}
+    if own.predicted is None or others.predicted is None:
+        return means
+    right = own.predicted == own.target, others.predicted == own.target
+    return means | {"macro_recall": recall_difference(*right, own.target, groups)}
+
+
+def _mean_of(classes: Sequence[Estimate]) -> Estimate:
+    """Means over classes of a figure and of its ends; None where one is."""
+    means = np.array([one.ends for one in classes], float).mean(axis=0)
+    return Estimate(*(None if np.isnan(end) else end for end in means))
 
 
 # Training cases flagged may fall short of the promise by this many standard errors, and by so much.

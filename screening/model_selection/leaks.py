@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort, labels_of
-from screening.data.column_names import is_after_outcome
+from screening.data.summary import is_after_outcome
 from screening.errors import RecipeError, UsageError
 from screening.io.columns import absent
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
@@ -17,7 +17,7 @@ from screening.model_selection.folds import Study
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.task import Task
 from screening.model_selection.validation import Validation
-from screening.recipes.loading import load_recipe
+from screening.recipes.building import load_recipe
 from screening.schemas.model import Leak
 
 # A single value that ranks this well is rarely a value known beforehand.

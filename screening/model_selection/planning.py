@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.data.cohort import Cohort, labels_of
+from screening.data.cohort import Cohort, labels_of, refuse_slips
 from screening.data.dependence import dependence, refuse_dependent
-from screening.data.label_slips import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
@@ -20,8 +19,7 @@ from screening.model_selection.leaks import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
 from screening.model_selection.task import Task, ask
 from screening.recipes.building import build, may_span
-from screening.recipes.loading import members_for, tells_apart
-from screening.recipes.recipe import Recipe
+from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
 from screening.schemas.model import Approximation, ModelDocument
 from screening.store.serialization import read_document

@@ -17,8 +17,7 @@ from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, read_cohort
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.imaging.froc import Patient, chosen_by_lesions
-from screening.imaging.maps import lesion_map
+from screening.imaging.lesions import Patient, chosen_by_lesions, lesion_map
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
@@ -42,8 +41,8 @@ from screening.model_selection.stored_scores import columns_of
 from screening.model_selection.task import Task
 from screening.model_selection.validation import Validation, calibration_of
 from screening.parallel import Cluster
-from screening.recipes.loading import FITS, load_recipe
-from screening.recipes.recipe import ALWAYS, Recipe
+from screening.recipes.building import load_recipe
+from screening.recipes.recipe import ALWAYS, FITS, Recipe
 from screening.report.rules import of_model
 from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
 from screening.schemas.validation import Beside, Forward, LesionFacts

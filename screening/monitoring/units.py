@@ -1,5 +1,8 @@
 """Has a column changed its unit? The likelihood of the night converted back, against the night as it is.
 
+A quantity is known by its name or its unit; each unit stands with the number that one and the same amount has
+in it, so that the conversion between any two is their ratio (temperature also has an offset).
+
 Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values,
 by a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
 values. So a night is in other units only where the conversion explains what such a shift explains badly.
@@ -7,14 +10,189 @@ values. So a night is in other units only where the conversion explains what suc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import binom
 
-from screening.monitoring.conversions import Conversion
 from screening.schemas.model import NumberProfile
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is measured, the words of its name, and the units it is written in."""
+
+    name: str
+    words: str  # each one alone names it, or several joined by "_" that must all be there
+    # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
+    units: tuple[tuple[str, float], ...]
+    wide: bool = False  # patients differ by such factors too, so that a factor alone says little
+
+    @cached_property
+    def names(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(word.split("_")) for word in self.words.split())
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """night = factor * training + offset, the two units where they are known, and how sure one must be."""
+
+    factor: float
+    offset: float
+    before: str
+    after: str
+    known: bool  # the factor belongs to this very quantity, and is not one that patients differ by too
+
+    @property
+    def words(self) -> str:
+        """The arithmetic, as one would write it down."""
+        if self.offset:
+            return "times 1.8, plus 32" if self.factor > 1 else "minus 32, divided by 1.8"
+        return f"times {self.factor:.4g}" if self.factor > 1 else f"divided by {1 / self.factor:.4g}"
+
+
+CELSIUS, FAHRENHEIT = "degrees C", "degrees F"
+TEMPERATURE = Quantity(
+    "temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)),
+)  # fmt: skip
+MASS = (("kg", 1.0), ("g", 1000.0), ("lb", 2.20462))
+LENGTH = (("m", 1.0), ("cm", 100.0), ("mm", 1000.0), ("in", 39.3701))
+MOLAR = (("mol/L", 1e-3), ("mmol/L", 1.0), ("umol/L", 1e3), ("nmol/L", 1e6), ("pmol/L", 1e9))
+TIME = (("s", 86400.0), ("min", 1440.0), ("h", 24.0), ("d", 1.0), ("wk", 1 / 7))
+PRESSURE = (("mmHg", 7.50062), ("kPa", 1.0), ("cmH2O", 10.1972))
+QUANTITIES = (
+    TEMPERATURE,
+    Quantity("creatinine", "creatinine creat crea scr kreatinin",
+             (("mg/dL", 1.0), ("umol/L", 88.42), ("mmol/L", 0.08842), ("mg/L", 10.0))),
+    Quantity("urea", "urea bun harnstoff blood_urea_nitrogen urea_nitrogen",
+             (("mmol/L", 1.0), ("mg/dL of urea nitrogen", 2.801), ("mg/dL of urea", 6.006),
+              ("g/L of urea", 0.06006))),
+    Quantity("glucose", "glucose gluc bg blood_sugar",
+             (("mmol/L", 1.0), ("mg/dL", 18.016), ("g/L", 0.18016))),
+    Quantity("bilirubin", "bilirubin bili tbil", (("mg/dL", 1.0), ("umol/L", 17.104), ("mg/L", 10.0))),
+    Quantity("haemoglobin", "haemoglobin hemoglobin hb hgb",
+             (("g/dL", 1.0), ("g/L", 10.0), ("mmol/L", 0.6206))),
+    Quantity("calcium", "calcium ca", (("mmol/L", 1.0), ("mg/dL", 4.008), ("mEq/L", 2.0))),
+    Quantity("albumin", "albumin alb", (("g/dL", 1.0), ("g/L", 10.0), ("umol/L", 150.5))),
+    Quantity("CRP", "crp c_reactive_protein reactive_protein", (("mg/L", 1.0), ("mg/dL", 0.1)), wide=True),
+    Quantity("lactate", "lactate lact lac lactic", (("mmol/L", 1.0), ("mg/dL", 9.009))),
+    Quantity("weight", "weight wt mass", MASS),
+    Quantity("height", "height stature", LENGTH),
+    Quantity("pressure", "pressure sbp dbp map bp systolic diastolic pao2 paco2 po2 pco2", PRESSURE),
+)  # fmt: skip
+# A unit that is understood where the name is not: its own kind of units.
+KINDS = (
+    TEMPERATURE,
+    Quantity("pressure", "", PRESSURE),
+    Quantity("mass", "", MASS, wide=True),
+    Quantity("length", "", LENGTH, wide=True),
+    Quantity("amount", "", MOLAR, wide=True),
+    Quantity("concentration", "", (
+        ("g/dL", 0.1), ("g/L", 1.0), ("mg/dL", 100.0), ("mg/L", 1e3), ("ug/dL", 1e5), ("ug/L", 1e6),
+        ("ng/dL", 1e8), ("ng/L", 1e9),
+    ), wide=True),
+    Quantity("time", "", TIME, wide=True),
+)  # fmt: skip
+# A name with one of these tells of something computed from the quantity, in units of its own.
+DERIVED = frozenset(
+    {"ratio", "clearance", "log", "delta", "change", "score", "rank", "z", "flag", "missing", "count", "a1c"}
+    | {"per", "index", "bmi", "surface", "days", "pulse"}
+)
+# Spellings (UCUM and usual ones, small letters, no brackets) that stand for those above.
+SPELLINGS = {
+    CELSIUS: "cel degc °c c celsius deg_c degrees_c",
+    FAHRENHEIT: "degf °f f fahrenheit deg_f degrees_f",
+    "mmHg": "mmhg mm_hg torr",
+    "kPa": "kpa",
+    "cmH2O": "cmh2o cm_h2o",
+    "lb": "lb lbs lb_av pound pounds",
+    "kg": "kg kilogram kilograms",
+    "g": "g gram grams",
+    "m": "m metre meter metres meters",
+    "cm": "cm",
+    "mm": "mm",
+    "in": "in in_i inch inches",
+    "umol/L": "umol/l mcmol/l micromol/l",
+    "ug/L": "ug/l mcg/l ng/ml",
+    "ug/dL": "ug/dl mcg/dl",
+    "mg/L": "mg/l ug/ml mcg/ml",
+    "ng/L": "ng/l pg/ml",
+    "g/L": "g/l mg/ml",
+    "mg/dL": "mg/dl mg/100ml mg%",
+    "g/dL": "g/dl g% g/100ml",
+    "mEq/L": "meq/l",
+    "s": "s sec second seconds",
+    "min": "min minute minutes",
+    "h": "h hr hrs hour hours",
+    "d": "d day days",
+    "wk": "wk week weeks",
+}
+_STANDARD = {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
+POWERS_OF_TEN = tuple(
+    Conversion(factor, 0.0, "", "", known=False)
+    for power in (10.0, 100.0, 1000.0)
+    for factor in (power, 1 / power)
+)
+
+
+def standard_unit(unit: str | None) -> str:
+    """A unit in the spelling used here, or as it was written (small letters) where it is not understood."""
+    plain = re.sub(r"\{.*?\}", "", unit or "").strip().lower()
+    plain = plain.replace("µ", "u").replace("μ", "u").replace(" per ", "/").replace("mm[hg]", "mmhg")
+    plain = re.sub(r"[\[\]]", "", plain)
+    plain = re.sub(r"\s+", "_" if "/" not in plain else "", plain)
+    return _STANDARD.get(plain, {known.lower(): known for known in _ALL_UNITS}.get(plain, plain))
+
+
+def quantity_named(name: str) -> Quantity | None:
+    """The one quantity a column's name speaks of; None for none, several, or something computed from one."""
+    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
+    if words & DERIVED:
+        return None
+    told = [each for each in QUANTITIES if any(wanted <= words for wanted in each.names)]
+    return told[0] if len(told) == 1 else None
+
+
+def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
+    """What can have happened to a column between training and tonight, by its unit, its name, or neither.
+
+    With a unit that is understood only conversions from it; with a name only, those between any two units of
+    the quantity; with neither, powers of ten.
+    """
+    quantity, written = quantity_named(name), standard_unit(unit)
+    if quantity and not written:
+        return tuple(_between(quantity, None))
+    if quantity and any(_spelled(each) == written for each, _ in quantity.units):
+        return tuple(_between(quantity, written))
+    for kind in KINDS:
+        if any(each == written for each, _ in kind.units):
+            return tuple(_between(kind, written))
+    return POWERS_OF_TEN
+
+
+def _between(quantity: Quantity, written: str | None) -> Iterator[Conversion]:
+    seen = set()
+    for before, amount in quantity.units:
+        if written and _spelled(before) != written:
+            continue
+        for after, other in quantity.units:
+            factor = other / amount
+            if before == after or (f"{factor:.3g}" in seen and not written):
+                continue
+            seen.add(f"{factor:.3g}")
+            offset = 32.0 if after == FAHRENHEIT else -32 / 1.8 if before == FAHRENHEIT else 0.0
+            yield Conversion(factor, offset, before, after, known=not quantity.wide)
+
+
+def _spelled(unit: str) -> str:
+    return unit.split(" of ")[0]
+
+
+_ALL_UNITS = frozenset(_spelled(unit) for each in (*QUANTITIES, *KINDS) for unit, _ in each.units)
+
 
 # More values than these change no verdict; they are every k-th of a night's sample.
 WEIGHED = 128

@@ -1,4 +1,4 @@
-"""A recipe: a published method as data over kernel, factor, machine and remedy."""
+"""A recipe: a published method as data over kernel, factor, machine and remedy; or a blend of recipes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from pydantic_core import ErrorDetails
 
 from screening import estimators
+from screening.data.cohort import Cohort
 from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.kernel_machine import KernelMachine
@@ -32,6 +33,11 @@ COMPONENTS: dict[str, Mapping[str, type]] = {
 """Name to class, of everything that a recipe may name."""
 # What every recipe of the kernel machines takes, named in its [parameters] or not.
 ALWAYS = ("approximation", "n_landmarks")
+# With fewer positives than this, machines that learn labels learn noise: `scarce` members carry the blend.
+SCARCE = 10
+
+FITS = {"binary": ("one_class", "two_class", "baseline"), "multi": ("multi_class", "baseline")}
+"""Machines that answer a question by its kind: one class and the rest, or several classes."""
 Criterion = Literal["auroc", "average_precision", "g_mean", "best_g_mean", "balanced_accuracy"]
 
 MOST_CANDIDATES = 10_000
@@ -220,3 +226,60 @@ def _problem(error: ErrorDetails) -> str:
         return f"{place}: {error['ctx']['error']}"
     got = f", got {error['input']!r}" if isinstance(error["input"], (str, int, float)) else ""
     return f"{place}: {error['msg']}{got}"
+
+
+def check_blend(recipe: Recipe) -> None:
+    """Refuse a list that names another blend, or what cannot be stored (ValueError)."""
+    every = recipe.every
+    if not recipe.members:
+        raise ValueError("machine blend needs members = [...], names of recipes")
+    if len({*recipe.members}) < len(recipe.members):
+        raise ValueError("a blend has each of its members once")
+    nested = [name for name, each in every.items() if each.machine == "blend"]
+    loose = [name for name, each in every.items() if not each.persistable]
+    if nested:
+        raise ValueError(f"a blend cannot have the blend {', '.join(nested)} as a member")
+    if loose:
+        raise ValueError(f"members of a blend are stored, and {', '.join(loose)} cannot be")
+    wrong = [name for name in recipe.scarce if every[name].machine != "one_class"]
+    if wrong:
+        raise ValueError(f"scarce members learn from negatives alone, {', '.join(wrong)} does not")
+    if recipe.parameters or recipe.search.grid:
+        raise ValueError("a blend has no [parameters] and no [search.grid]: its members have theirs")
+
+
+def members_for(recipe: Recipe, kind: str, n_positive: int | None = None) -> list[Recipe]:
+    """The members that answer a cohort's question; RecipeError where there is none.
+
+    `kind` is the question's, "binary" or "multi". With few positives the `scarce` members stand in; None
+    where their number is not known yet.
+    """
+    few = kind == "binary" and n_positive is not None and n_positive < SCARCE and bool(recipe.scarce)
+    named = recipe.scarce if few else recipe.members
+    members = [recipe.every[name] for name in named if recipe.every[name].machine in FITS[kind]]
+    if not members:
+        raise RecipeError(f"recipe {recipe.name} has no member for this cohort among {', '.join(named)}")
+    return members
+
+
+def refuse_overrides(recipe: Recipe, overrides: Mapping[str, object]) -> None:
+    """A blend has no parameters of its own (RecipeError)."""
+    if overrides:
+        raise RecipeError(
+            f"recipe {recipe.name} has no parameter {', '.join(map(repr, overrides))}: it is a blend, and "
+            f"parameters belong to its members ({', '.join(recipe.members)})"
+        )
+
+
+def several_asked(cohort: Cohort) -> bool:
+    """Whether there are more than two classes and not a single one was named positive."""
+    return len(cohort.classes) > 2 and (not cohort.contract.positive or len(cohort.positives()) > 1)
+
+
+def tells_apart(recipe: Recipe, cohort: Cohort) -> bool:
+    """Whether a recipe tells all classes of a cohort apart, and not one from the rest.
+
+    A machine of several classes always does, what can do either where several are asked for.
+    """
+    machines = {recipe.every[name].machine for name in recipe.members} or {recipe.machine}
+    return machines == {"multi_class"} or (several_asked(cohort) and not machines.isdisjoint(FITS["multi"]))

@@ -100,19 +100,12 @@ MOST_CURVES = 8
 
 def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
     """The curves of these methods on one axis, each in a kind of line of its own."""
+    areas = "; ".join(f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'], 3)}" for m in methods)
     axes = Axes(
-        f"roc-{number}",
-        (0, 1),
-        (0, 1),
-        "1 − specificity",
-        "sensitivity",
-        "Sensitivity against 1 − specificity of the methods",
-        "; ".join(f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'], 3)}" for m in methods),
-        width=470,
-        height=440,
-        margins=(14, 14, 46, 56),
-        as_percent=(True, True),
-    )
+        f"roc-{number}", (0, 1), (0, 1), "1 − specificity", "sensitivity",
+        title="Sensitivity against 1 − specificity of the methods", description=areas,
+        width=470, height=440, margins=(14, 14, 46, 56), as_percent=(True, True),
+    )  # fmt: skip
     axes.line([0, 1], [0, 1], "chance")
     for i, method in enumerate(methods):
         curve = method.curve
@@ -128,17 +121,11 @@ def differences(methods: Sequence[MethodFacts], name: str, number: int, words: s
     ends = [abs(end) for _, d in found for end in d.ends if end is not None]
     reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
-        f"difference-{number}-{name}".replace("_", "-"),
-        (-100 * reach, 100 * reach),
-        (0, len(found)),
-        "points better than the control",
-        "",
-        f"{words}: difference from the control",
-        "; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
-        width=660,
-        height=66 + 24 * len(found),
-        margins=(10, 150, 46, 190),
-    )
+        f"difference-{number}-{name}".replace("_", "-"), (-100 * reach, 100 * reach), (0, len(found)),
+        "points better than the control", "", title=f"{words}: difference from the control",
+        description="; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
+        width=660, height=66 + 24 * len(found), margins=(10, 150, 46, 190),
+    )  # fmt: skip
     axes.y_ticks = []
     for i, (method, gap) in enumerate(found):
         y = len(found) - i - 0.5
@@ -160,19 +147,14 @@ def _in_points(gap: Estimate) -> str:
 def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks) -> Axes:
     """Mean ranks on a line, best at the left; bars join methods that the data cannot tell apart."""
     cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
+    best = ", ".join(shown.name(method.recipe) for method in ordered)
     axes = Axes(
-        f"ranks-{name}".replace("_", "-"),
-        (1, max(rows, 2)),
-        (0, rows + 0.6 * len(cliques) + 2),
-        "mean rank (1 is best)",
-        "",
-        f"Mean ranks by {words}",
-        f"Best first: {', '.join(shown.name(m.recipe) for m in ordered)}. Ranks less than "
-        f"{shown.fixed(distance, 2)} apart cannot be told apart (Nemenyi, 5%).",
-        width=660,
-        height=104 + 22 * rows + 13 * len(cliques),
-        margins=(14, 60, 46, 190),
-    )
+        f"ranks-{name}".replace("_", "-"), (1, max(rows, 2)), (0, rows + 0.6 * len(cliques) + 2),
+        "mean rank (1 is best)", "", title=f"Mean ranks by {words}",
+        description=f"Best first: {best}. Ranks less than {shown.fixed(distance, 2)} apart do not differ "
+        "by more than chance (Nemenyi, 5%).",
+        width=660, height=104 + 22 * rows + 13 * len(cliques), margins=(14, 60, 46, 190),
+    )  # fmt: skip
     top = axes.up.high
     axes.y_ticks = []
     for i, method in enumerate(ordered):

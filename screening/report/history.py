@@ -108,13 +108,9 @@ def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
     if misses.judged:
         missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
         ends = f"{shown.ratio(misses.per_night.low)}–{shown.ratio(misses.per_night.high)}"
+    span = f"{shown.name(series.first)} to {shown.name(series.last)}"
     return [
-        (
-            "Nights",
-            shown.count(series.nights),
-            "",
-            f"{shown.name(series.first)} to {shown.name(series.last)}",
-        ),
+        ("Nights", shown.count(series.nights), "", span),
         ("Flagged per night", shown.ratio(work.cases_per_night), "", waiting),
         ("PPV of those judged", *_share(judged), chosen),
         ("PPV of all flagged", *_share(flagged), audited),

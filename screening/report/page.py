@@ -1,17 +1,22 @@
-"""Draw the page of a model, a run, a case, a validation or a site: one HTML file that sends nothing."""
+"""The pages of a model, a run, a case, a validation or a site: one HTML file each, which sends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from screening.report import format as shown
-from screening.report import night, performance, tradeoff, worklist
+from screening.report import night, performance, worklist
+from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
 from screening.report.rules import drift_words, review_due
-from screening.report.worklist import others
-from screening.schemas.comparison import ExternalValidation
+from screening.schemas.base import Document
+from screening.schemas.comparison import ComparisonDocument, ExternalValidation
+from screening.schemas.figures import MinSensitivity, Rule
 from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import ExplainedCase, RunDocument
@@ -91,10 +96,10 @@ def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
 
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
     """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
-    places = performance.score_places(model, worklist.scores(run) if run else [])
+    places = worklist.score_places(model, worklist.scores(run) if run else [])
     return _head(model, run) | {
         "basis": "past patients, each scored by a model that had not seen them",
-        "panels": tradeoff.panels(model, run, places),
+        "panels": performance.panels(model, run, places),
         "places": places,
         "rarest_first": performance.rarest_first(model),
         "chances": performance.chances_of(model),
@@ -126,38 +131,13 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
     `run` is the parsed ``run.json``; `templates` as of `render_model`.
     """
     night_of = RunDocument.from_dict(run)
-    model = night_of.model
+    line = worklist.line_of_one(night_of, ExplainedCase.from_dict(case))
     return draw(
         "case.html.j2",
-        {
-            "case": told(night_of, ExplainedCase.from_dict(case)),
-            "people": others(model),
-            **_head(model, night_of),
-        },
+        {"line": line, "people": worklist.others(night_of.model), **_head(night_of.model, night_of)},
         templates=templates,
         footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
     )
-
-
-def told(run: RunDocument, case: ExplainedCase) -> dict[str, Any]:
-    """Return one row in words and figures, for the page and for the terminal."""
-    model = run.model
-    places = performance.score_places(model, [*worklist.scores(run), case.score])
-    line = worklist.line_of_case(run, case, places)
-    threshold = next(point.threshold for point in model.points if point.label == case.label)
-    said = "Flagged" if case.flagged else "Not flagged"
-    if case.rank is not None:
-        total = shown.count(run.cases_total)
-        said += f": number {shown.count(case.rank)} of {total}, the highest score first"
-    return {
-        "id": line.id,
-        "said": said,
-        "place": line.place,
-        "facts": [*line.facts, ("Threshold", shown.fixed(threshold, places))],
-        "why": line.values,
-        "explained": "" if case.explained is None else shown.percent(case.explained),
-        "missing": [shown.name(model.title_of(name)) for name in case.missing],
-    }
 
 
 BASIS = "patients of this cohort, scored by a model that had not seen them"
@@ -200,3 +180,67 @@ def render_overview(found: OverviewDocument) -> str:
 def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
     """What has no page, then what wants attention, then the rest; by name within."""
     return sorted(lines, key=lambda one: (one.scored is not None, not one.attention, one.series, one.night))
+
+
+PAGES: dict[str, tuple[type[Document], Callable[..., str]]] = {
+    "run": (RunDocument, draw_run),
+    "model": (ModelDocument, render_model),
+    "comparison": (ComparisonDocument, render_comparison),
+    "validation": (ExternalValidation, render_validation),
+}
+TEXT = "2026-01-01"
+"""Every text of a sample: a class, a column, an id and a day at once."""
+
+
+def check_templates(templates: Path | None, kind: str) -> None:
+    """Draw a sample page of `kind` with a site's own templates; nothing is to be done where there are none.
+
+    Raises UsageError, naming the template and the line: it asks for what no page has, or is no template.
+    """
+    if templates is not None:
+        draw_sample(kind, templates)
+
+
+def draw_sample(kind: str, templates: Path | None = None) -> str:
+    """A page of `kind` on which every block is drawn."""
+    document, drawn = PAGES[kind]
+    return drawn(sample_of(document, count(1)), templates)
+
+
+class Every(dict[str, Any]):
+    """A mapping that has the same under every name."""
+
+    def __missing__(self, name: str) -> Any:
+        return self[TEXT]
+
+
+def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
+    """A value of a type: of a document one with every field, two of each list, and rising numbers."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Annotated, Union, UnionType):
+        return sample_of(args[0], numbers)
+    if origin is Literal:
+        return args[0]
+    if origin in (Sequence, list):
+        return [sample_of(args[0], numbers) for _ in "ab"]
+    if origin is tuple:
+        return tuple(sample_of(one, numbers) for one in args if one is not ...)
+    if origin in (Mapping, dict):
+        return {} if args[1] in (Any, object) else Every({TEXT: sample_of(args[1], numbers)})
+    if kind in (bool, str):
+        return True if kind is bool else TEXT
+    if kind in (int, float):
+        return next(numbers) if kind is int else next(numbers) / 1e5
+    if kind is Rule:
+        return MinSensitivity(0.9)
+    if issubclass(kind, Document):
+        fields = {name: sample_of(field.annotation, numbers) for name, field in kind.model_fields.items()}
+        if isinstance(fields.get("threshold"), float):
+            fields["threshold"] = 0.5  # As one rule's are, on a page.
+        return kind.model_construct(**fields)
+    assert isinstance(kind, type) and is_dataclass(kind)
+    made = object.__new__(kind)
+    for name, hint in get_type_hints(kind).items():
+        if get_origin(hint) is not ClassVar and hint is not ClassVar:
+            object.__setattr__(made, name, sample_of(hint, numbers))
+    return made

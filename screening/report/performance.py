@@ -1,22 +1,168 @@
-"""How a model performs, where a table is not enough: usefulness, other methods, chances, lesions, pruning."""
+"""A model's figures as charts and tables: trade-off, usefulness, other methods, chances, lesions, pruning."""
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 
 import numpy as np
 
 from screening.report import format as shown
 from screening.report.charts import Axes
-from screening.report.rules import best_other, flags_of, usefulness_of
-from screening.report.tradeoff import Curve
+from screening.report.rules import best_other, usefulness_of
+from screening.schemas import validation
 from screening.schemas.model import ModelDocument
+from screening.schemas.run import ReachingCounts, RunDocument
 from screening.schemas.validation import Beside, Calibration, DecisionCurve, OperatingPointFacts
 
+MOST_PANELS = 6
+MOST_STEPS = 240
 
-def score_places(model: ModelDocument, others: list[float]) -> int:
-    """Return the decimals with which every score and threshold of the page is shown."""
-    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
+
+class Curve:
+    """Held-out figures along the threshold, lowest first; what is undefined is NaN, which no chart draws."""
+
+    def __init__(self, curve: validation.Curve):
+        order = np.argsort(curve.threshold, kind="stable")
+        bands = {"sensitivity": curve.sensitivity, "specificity": curve.specificity}
+        figures = {name: band.value for name, band in bands.items()}
+        figures |= {"flag_rate": curve.flag_rate, "ppv": curve.ppv}
+        self.threshold = np.array(curve.threshold, float)[order]
+        self.columns = {name: np.array(values, float)[order] for name, values in figures.items()}
+        self.ends = {
+            name: (np.array(band.low, float)[order], np.array(band.high, float)[order])
+            for name, band in bands.items()
+        }
+
+    def at(self, name: str, threshold: float) -> float | None:
+        """Return the figure at a threshold, by linear interpolation."""
+        value = np.interp(threshold, self.threshold, self.columns[name]) if len(self.threshold) else np.nan
+        return None if np.isnan(value) else float(value)
+
+    def window(self, keep: float) -> tuple[float, float]:
+        """Return the thresholds between which anything changes, one to keep included, with a little air."""
+        sensitivity, specificity = self.columns["sensitivity"], self.columns["specificity"]
+        ends = (sensitivity == 1) & (specificity == 0) | (sensitivity == 0) & (specificity == 1)
+        moving = self.threshold[~ends] if not ends.all() else self.threshold
+        kept = [*moving.tolist(), *([keep] if abs(keep) < shown.BEYOND_SCORES else [])] or [0.0, 1.0]
+        air = 0.02 * (max(kept) - min(kept)) or 0.5
+        return min(kept) - air, max(kept) + air
+
+
+class Tally:
+    """How many rows of tonight score at or above a threshold, from the precomputed vector."""
+
+    def __init__(self, reaching: ReachingCounts | None):
+        pairs = zip(reaching.thresholds, reaching.counts, strict=True) if reaching else ()
+        kept = sorted((t, n) for t, n in pairs if t is not None)
+        self.thresholds, self.counts = [t for t, _ in kept], [n for _, n in kept]
+
+    def at(self, threshold: float) -> int:
+        """Return the number of rows at the first stored threshold that is not below this one."""
+        return next(iter(self.counts[bisect.bisect_left(self.thresholds, threshold) :]), 0)
+
+
+def panels(model: ModelDocument, run: RunDocument | None, places: int) -> list[dict[str, object]]:
+    """Return one trade-off panel for each class with an operating point, rarest first."""
+    drawn = []
+    for number, point in enumerate(model.points[:MOST_PANELS]):
+        curve = Curve(model.validation.curves[point.label])
+        tally = Tally(run.score_counts.get(point.label) if run else None)
+        trade_off = _trade_off(point, curve, tally, places, number)
+        box = [trade_off.left, trade_off.right, trade_off.upper, trade_off.lower]
+        drawn.append(
+            {
+                "point": point,
+                "trade_off": trade_off,
+                "roc": _roc(point, curve, number),
+                "precision": _precision(point, curve, number),
+                "slider": _slider(run, point, curve, tally, places) | {"box": box},
+            }
+        )
+    return drawn
+
+
+def _trade_off(point: OperatingPointFacts, curve: Curve, tally: Tally, places: int, number: int) -> Axes:
+    threshold = "none, flags every row" if point.flags_everything else shown.fixed(point.threshold, places)
+    axes = Axes(
+        name=f"tradeoff-{number}", x=curve.window(point.threshold), y=(0.0, 1.0), y_label="share", height=450,
+        x_label="threshold: flagged at this score or above", margins=(52, 96, 46, 56),
+    )  # fmt: skip
+    kinds = {"specificity": "second", "sensitivity": "first"}
+    for figure, kind in kinds.items():
+        axes.band(curve.threshold, *curve.ends[figure], kind)
+    for figure, kind in kinds.items():
+        axes.line(curve.threshold, curve.columns[figure], kind, figure)
+    axes.upright(point.threshold, "validated", f"validated {threshold}")
+    if tally.thresholds:
+        axes.second_axis("flagged tonight", lambda t: shown.count(tally.at(t)))
+    else:
+        axes.second_axis("reviews per 100 rows", lambda t: shown.per_hundred(curve.at("flag_rate", t)))
+    return axes
+
+
+def _small(name: str, x_label: str, y_label: str) -> Axes:
+    return Axes(
+        name=name, x=(0.0, 1.0), y=(0.0, 1.0), x_label=x_label, y_label=y_label, width=330, height=300,
+        margins=(14, 16, 46, 52), as_percent=(True, True),
+    )  # fmt: skip
+
+
+def _roc(point: OperatingPointFacts, curve: Curve, number: int) -> Axes:
+    false_alarms = 1 - curve.columns["specificity"]
+    axes = _small(f"roc-{number}", "non-cases flagged (1 − specificity)", "sensitivity")
+    axes.line([0, 1], [0, 1], "chance")
+    axes.line([1, *false_alarms, 0], [1, *curve.columns["sensitivity"], 0], "first")
+    sensitivity, specificity = point.sensitivity.value, point.specificity.value
+    if sensitivity is not None and specificity is not None:
+        axes.mark(1 - specificity, sensitivity, "validated", "validated threshold")
+    return axes
+
+
+def _precision(point: OperatingPointFacts, curve: Curve, number: int) -> Axes | None:
+    ppv, base = curve.columns["ppv"], point.prevalence
+    if np.isnan(ppv).all():
+        return None
+    axes = _small(f"precision-{number}", "sensitivity (recall)", "cases among the flagged (PPV)")
+    axes.line([0, 1], [base, base], "chance")
+    axes.line(curve.columns["sensitivity"], ppv, "first")
+    if point.ppv.value is not None and point.sensitivity.value is not None:
+        axes.mark(point.sensitivity.value, point.ppv.value, "validated", "validated threshold", side="end")
+    return axes
+
+
+def _slider(
+    run: RunDocument | None, point: OperatingPointFacts, curve: Curve, tally: Tally, places: int
+) -> dict[str, object]:
+    """Return what the script needs: figures only, never an id or a value of a patient."""
+    validated, (low, high) = point.threshold, curve.window(point.threshold)
+    inside = [t for t in tally.thresholds or curve.threshold if low <= t <= high]
+    every = -(-len(inside) // MOST_STEPS) or 1
+    steps = sorted({*inside[::every], validated})
+    flagged = run.counts.flagged_by_class.get(point.label) if run and tally.thresholds else None
+    counts = [flagged if t == validated and flagged is not None else tally.at(t) for t in steps]
+    return {
+        "low": low,
+        "high": high,
+        "places": places,
+        "validated": steps.index(validated),
+        "threshold": steps,
+        **{
+            figure: [
+                _short(getattr(point, figure).value if t == validated else curve.at(figure, t)) for t in steps
+            ]
+            for figure in ("sensitivity", "specificity", "flag_rate")
+        },
+        "flagged": counts if tally.thresholds else None,
+        "start": min(1000, max(0, round(1000 * (validated - low) / (high - low)))),
+        "said": f"threshold {shown.fixed(validated, places)}, "
+        f"sensitivity {shown.percent(point.sensitivity)}, specificity {shown.percent(point.specificity)}"
+        + (f", {shown.count(flagged)} flagged" if flagged is not None else ""),
+    }
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def rarest_first(model: ModelDocument) -> list[int]:
@@ -95,7 +241,8 @@ def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, 
     )
     if sensitivity is None or specificity is None:
         return None
-    return 100 * flags_of(point, sensitivity, specificity), sensitivity
+    flagged = point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
+    return 100 * flagged, sensitivity
 
 
 def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:

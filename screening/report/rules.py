@@ -73,11 +73,6 @@ def best_other(found: BesideFacts | None) -> Beside | None:
     return max(tried, key=_worth, default=None)
 
 
-def flags_of(point: OperatingPointFacts, sensitivity: float, specificity: float) -> float:
-    """Share flagged at the prevalence in use."""
-    return point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
-
-
 def _worth(other: Beside) -> float:
     figures = other.figures or {}
     return (figures.get("sensitivity") or 0.0) + (figures.get("specificity") or 0.0)
@@ -139,14 +134,14 @@ def flags_like_chance(model: ModelDocument) -> Iterator[Reason]:
     for point in model.points:
         if point.ppv.low is not None and point.ppv.low <= point.prevalence and not point.flags_everything:
             words = (
-                f"Flags{_which(model, point)} are not shown to hit more often than chance: PPV may be as "
-                f"low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
+                f"Flags{_which(model, point.label)} are not shown to hit more often than chance: PPV may be "
+                f"as low as {100 * point.ppv.low:.3g}%, at {100 * point.prevalence:.3g}% prevalence."
             )
             yield Reason("flags_like_chance", words, None, point.ppv.low, point.prevalence)
 
 
-def _which(model: ModelDocument, point: OperatingPointFacts) -> str:
-    return f" of {point.label}" if model.multi else ""
+def _which(model: ModelDocument, label: str) -> str:
+    return f" of {label}" if model.multi else ""
 
 
 def _listed(names: list[str]) -> str:
@@ -230,7 +225,7 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
         words = f"This model holds rows of a patient who was erased: it scores until {due} and not after."
         yield Reason("to_be_trained_again", words, remedy="Train it again on the cohort as it is now.")
     for point in model.points:
-        cases, which = point.n_positive, _which(model, point)
+        cases, which = point.n_positive, _which(model, point.label)
         if cases < FEW_CASES:
             words = f"Only {shown.plural(cases, 'case')}{which} to learn and validate from."
             yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
@@ -408,7 +403,7 @@ def of_validation(found: ExternalValidation) -> list[Reason]:
 def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
     """Figures that are shown to be lower than promised."""
     for point in found.operating_points:
-        one, which = found.classes[point.label], _of_class(found, point.label)
+        one, which = found.classes[point.label], _which(found.model, point.label)
         area = found.figures.summary[point.label].auroc
         lesions = [each.sensitivity if each else Estimate() for each in (point.lesions, one.promise.lesions)]
         for figure, seen, past in (
@@ -445,14 +440,10 @@ def _chances_off(found: ExternalValidation) -> Iterator[Reason]:
             said.append(f"are too extreme here (calibration slope {slope:.2f})")
         if said:
             yield Reason(
-                "chance_misfit", f"Chances{_of_class(found, label)} {' and '.join(said)}.", None,
+                "chance_misfit", f"Chances{_which(found.model, label)} {' and '.join(said)}.", None,
                 slope if ratio is None else ratio,
                 remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
             )  # fmt: skip
-
-
-def _of_class(found: ExternalValidation, label: str) -> str:
-    return f" of {label}" if found.model.multi else ""
 
 
 DRIFT_ALARM = 0.001
@@ -465,21 +456,32 @@ def drift_words(counts: ScoreCounts | None) -> str:
     """What the scores say of the night, in plain words; empty for a night that was not counted."""
     if counts is None:
         return ""
-    who, n = ("patients" if counts.unit == "group" else "rows"), sum(counts.counted)
+    who, n = _whose(counts), sum(counts.counted)
     if counts.p is None or n < FEWEST_SCORES:
-        return f"Too few {who} were scored ({n}) to tell whether tonight's scores are like those of training."
-    how = f"(largest difference of shares {counts.distance:.2f}, p {_p_words(counts.p)})"
+        return f"Too few {who} were scored ({n}) to say whether tonight's scores are like those of training."
+    training = f"those of training did when they were held out {_difference(counts)}"
     if not drift_alarms(counts):
-        return (
-            f"Tonight's {who} score as those of training did when they were held out {how}: no sign that the "
-            "patients or the measurements have changed."
+        said = f"as {training}: no sign that the patients or the measurements have changed"
+    else:
+        said = (
+            f"{_side(counts)} on the whole than {training}: the patients, the laboratory or the coding may "
+            "have changed, and the validation estimates may not hold"
         )
-    where = "higher" if counts.higher else "lower"
-    return (
-        f"Tonight's {who} score {where} on the whole than those of training did when they were held out "
-        f"{how}: the patients, the laboratory or the coding may have changed, and the validation estimates "
-        "may not hold."
-    )
+    return f"Tonight's {who} score {said}."
+
+
+def _whose(counts: ScoreCounts) -> str:
+    return "patients" if counts.unit == "group" else "rows"
+
+
+def _side(counts: ScoreCounts) -> str:
+    return "higher" if counts.higher else "lower"
+
+
+def _difference(counts: ScoreCounts) -> str:
+    p = counts.p or 0.0
+    written = "below 0.001" if p < 0.001 else f"{p:.3f}"
+    return f"(largest difference of shares {counts.distance:.2f}, p {written})"
 
 
 def drift_alarms(counts: ScoreCounts) -> bool:
@@ -497,19 +499,15 @@ def drift_reason(counts: ScoreCounts | None, own_nights: int = 0) -> Reason | No
     if counts is None or not drift_alarms(counts):
         return None
     if own_nights:
-        who, where = "patients" if counts.unit == "group" else "rows", "higher" if counts.higher else "lower"
-        said = (
-            f"Tonight's {who} score {where} on the whole than those of this series' last {own_nights} nights "
-            f"(largest difference of shares {counts.distance:.2f}, p {_p_words(counts.p or 0.0)})."
+        words = (
+            f"Tonight's {_whose(counts)} score {_side(counts)} on the whole than those of this series' last "
+            f"{own_nights} nights {_difference(counts)}."
         )
         remedy = "Ask the source what has changed since: the patients, the laboratory or the coding."
-        return Reason("scores_differ", said, None, counts.p, DRIFT_ALARM, remedy)
-    remedy = (
-        "Compare the columns with training under Data, and ask the source what has changed; if the "
-        "patients are other ones now, train again."
-    )
-    return Reason("scores_differ", drift_words(counts), None, counts.p, DRIFT_ALARM, remedy)
-
-
-def _p_words(value: float) -> str:
-    return "below 0.001" if value < 0.001 else f"{value:.3f}"
+    else:
+        words = drift_words(counts)
+        remedy = (
+            "Compare the columns with training under Data, and ask the source what has changed; if the "
+            "patients are other ones now, train again."
+        )
+    return Reason("scores_differ", words, None, counts.p, DRIFT_ALARM, remedy)

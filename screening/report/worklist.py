@@ -18,6 +18,7 @@ from screening.schemas.run import (
     VERDICTS,
     Case,
     Contribution,
+    ExplainedCase,
     GroupFacts,
     Listed,
     RunDocument,
@@ -205,6 +206,11 @@ def scores(run: RunDocument) -> list[float]:
     return [case.score for case in (*run.cases, *run.near_misses)]
 
 
+def score_places(model: ModelDocument, others: list[float]) -> int:
+    """Return the decimals with which every score and threshold of the page is shown."""
+    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
+
+
 def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
     """Return the line of a row."""
     model = run.model
@@ -231,6 +237,20 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
     facts += [("So far", history)] if history else []
     values = [value_of(model, each, places) for each in case.contributions]
     return replace(line, unfolds=True, facts=facts, values=values)
+
+
+def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
+    """Return the line of any row by itself; its first remark says whether it is flagged, and which it is."""
+    places = score_places(run.model, [*scores(run), case.score])
+    line = line_of_case(run, case, places)
+    threshold = next(point.threshold for point in run.model.points if point.label == case.label)
+    said = "Flagged" if case.flagged else "Not flagged"
+    if case.rank is not None:
+        said += (
+            f": number {shown.count(case.rank)} of {shown.count(run.cases_total)}, the highest score first"
+        )
+    facts = [*line.facts, ("Threshold", shown.fixed(threshold, places))]
+    return replace(line, facts=facts, remarks=[said, *line.remarks])
 
 
 def line_of_group(

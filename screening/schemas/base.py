@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from html import escape
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
@@ -82,6 +83,11 @@ class Estimate:
         """The figure and the ends, to reckon with."""
         return self.value, self.low, self.high
 
+    @property
+    def in_percent(self) -> str:
+        """A share to a tenth of a per cent, for a terminal and a notebook; a dash where it is undefined."""
+        return "-" if self.value is None else f"{100 * self.value:.1f} %"
+
 
 @dataclass(frozen=True, config=PART)
 class Reason:
@@ -107,3 +113,33 @@ class Reason:
     figure: float | None = None
     threshold: float | None = None
     remedy: str | None = None
+
+
+class Brief(NamedTuple):
+    """What a session shows of a document: a sentence, and in a notebook a table too; no patient is in it."""
+
+    words: str
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def html(self) -> str:
+        """Both, every cell escaped."""
+        lines = [[f"<td>{escape(cell)}</td>" for cell in row] for row in self.rows]
+        if lines:
+            lines.insert(0, [f"<th>{escape(head)}</th>" for head in self.heads])
+        table = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+        return f"<p><b>{escape(self.words)}</b></p>" + (f"<table>{table}</table>" if table else "")
+
+
+class InBrief:
+    """Shows itself by its brief: what it holds are patients' ids and values, and belongs in no log."""
+
+    def brief(self) -> Brief:
+        """What is shown."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.brief().words}>"
+
+    def _repr_html_(self) -> str:
+        return self.brief().html()

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from screening.schemas.base import FORMAT_VERSION, Document, Estimate, Reason, Setting
+from screening.schemas.base import FORMAT_VERSION, Brief, Document, Estimate, Reason, Setting
 from screening.schemas.figures import Area, OfRule, OperatingPoint, PredictiveValues, Rates, StoredRule
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
@@ -106,6 +106,17 @@ class ComparisonDocument(Document):
     ranks: Ranks | None
     sha256: str = ""
 
+    def brief(self) -> Brief:
+        """A line a cohort and method, the control's first figure beside AUROC."""
+        shown = ("auroc", self.first_figure)
+        rows = [
+            (cohort.name, method.recipe, *(method.figures[name].in_percent for name in shown))
+            for cohort in self.cohorts
+            for method in cohort.methods
+        ]
+        heads = ("cohort", "recipe", "AUROC", self.first_figure)
+        return Brief("Held-out rows, the same folds for every method", heads, rows)
+
 
 class Promise(OfRule, Area, Rates, PredictiveValues):
     """What validation at training promised; what depends on the share of cases is at this place's."""
@@ -172,16 +183,12 @@ class ExternalValidation(Document):
         return [
             f"{point.label}: "
             + ", ".join(
-                f"{name} {_percent(getattr(point, name))} "
-                f"(validation estimate {_percent(getattr(one.promise, name))})"
+                f"{name} {getattr(point, name).in_percent} "
+                f"(validation estimate {getattr(one.promise, name).in_percent})"
                 for name in ("sensitivity", "specificity", "ppv")
             )
-            + ("" if point.lesions is None else f", lesions found {_percent(point.lesions.sensitivity)}")
+            + ("" if point.lesions is None else f", lesions found {point.lesions.sensitivity.in_percent}")
             + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
             for point in self.operating_points
             for one in (self.classes[point.label],)
         ]
-
-
-def _percent(share: Estimate) -> str:
-    return "-" if share.value is None else f"{100 * share.value:.1f} %"

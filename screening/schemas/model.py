@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, model_validator
 
-from screening.schemas.base import FORMAT_VERSION, Document, Estimate, Range, Reason, Setting, Table
+from screening.schemas.base import FORMAT_VERSION, Brief, Document, Estimate, Range, Reason, Setting, Table
 from screening.schemas.figures import OfRule
 from screening.schemas.validation import OperatingPointFacts, SearchFacts, ValidationFacts
 
@@ -328,6 +328,20 @@ class ModelDocument(Document):
     def _checked(self) -> Self:
         self._refuse_other_rules()
         return self
+
+    def brief(self) -> Brief:
+        """The method, its rows, and what each operating point does."""
+        points = [
+            (
+                point.label,
+                f"{point.threshold:.3g}",
+                point.sensitivity.in_percent,
+                point.specificity.in_percent,
+            )
+            for point in self.operating_points
+        ]
+        words = f"{self.recipe.title}, trained on {self.training.n_rows_used} rows"
+        return Brief(words, ("class", "threshold", "sensitivity", "specificity"), points)
 
     def carrying(self, label: str) -> list[BlendMember]:
         """The members of the blend without which it would surely rank a class worse."""

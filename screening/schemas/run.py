@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from screening.schemas.base import Document, Estimate, Range, Reason, even
+from screening.schemas.base import Brief, Document, Estimate, Range, Reason, even
 from screening.schemas.figures import Observed
-from screening.schemas.model import FileFacts, ModelDocument
+from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
 
 State = Literal["new", "pending", "ruled out", "known"]
@@ -193,13 +193,9 @@ class RunModel(ModelDocument):
     digest: str
 
 
-class InputFacts(Document):
+class InputFacts(SourceFacts):
     """The table that was scored."""
 
-    files: Sequence[FileFacts]
-    delimiter: str | None
-    encoding: str | None
-    rows: int
     notes: Sequence[str]
 
 
@@ -420,6 +416,11 @@ class RunDocument(Document):
     outputs: Mapping[str, str] | None = None
     erased: int = 0
     sha256: str
+
+    def brief(self) -> Brief:
+        """The night, its counts, and why it wants attention."""
+        words = f"Night of {self.date}: {self.counts.flagged} of {self.counts.scored} rows flagged"
+        return Brief(words, ("attention", "remedy"), [(r.words, r.remedy or "") for r in self.attention])
 
     @property
     def unit(self) -> str:

@@ -26,20 +26,32 @@ from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.parallel import Cluster, in_parallel, opened
 from screening.report import draw_run
+from screening.report.page import check_templates
 from screening.report.rules import of_run
-from screening.report.site_templates import check_templates
-from screening.schemas.base import Reason
-from screening.schemas.notebook import Brief, InBrief, run_brief
+from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
-from screening.scoring.case_history import attention_of, night_of, remembered, series_of, waiting
-from screening.scoring.delivery import Arrival, beside_past
-from screening.scoring.flagged import write_flagged
-from screening.scoring.rows import Rows
+from screening.scoring.rows import Rows, write_flagged
+from screening.scoring.series_history import (
+    Arrival,
+    attention_of,
+    beside_past,
+    night_of,
+    remembered,
+    series_of,
+    waiting,
+)
 from screening.scoring.summary import Summary
-from screening.store import finished
 from screening.store.model import Model, Scored, judged, score_batch
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, read_document, versions, written
+from screening.store.serialization import (
+    canonical,
+    keep_piece,
+    read_document,
+    read_piece,
+    versions,
+    waiting_beside,
+    written,
+)
 
 BATCH_ROWS = 16_384
 EARLIEST = 1900
@@ -71,7 +83,7 @@ class Run(InBrief):
         return bool((self.document.get("ledger") or {}).get("shadow"))
 
     def brief(self) -> Brief:
-        return run_brief(RunDocument.from_dict(self.document))
+        return RunDocument.from_dict(self.document).brief()
 
     def summary(self) -> dict[str, Any]:
         """What the command prints: counts and places, no patient."""
@@ -264,14 +276,14 @@ def _scored(
     def ended() -> tuple[Cohort, Scored]:
         batch, encoded, place, answer = begun.popleft()
         (decisions,) = answer
-        finished.keep(place, {"decisions": decisions})
+        keep_piece(place, {"decisions": decisions})
         return batch, judged(model, batch, encoded, decisions)
 
-    with finished.waiting_beside(out, "fragments") as folder:
+    with waiting_beside(out, "fragments") as folder:
         for batch in stream:
             encoded = model.encoder.transform(batch)
             place = folder / f"{hashlib.sha256(known + encoded.tobytes()).hexdigest()[:24]}.npz"
-            if there := finished.take(place):
+            if there := read_piece(place):
                 answer = iter([there["decisions"]])
             else:
                 answer = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)

@@ -41,9 +41,8 @@ from screening.schemas.run import (
 )
 from screening.schemas.run import Discoveries as DiscoveryFacts
 from screening.schemas.validation import Confusion, PerClass
-from screening.scoring.cases import Top, cases_of, displayed
-from screening.scoring.drift import Drift
-from screening.scoring.reference_distribution import Discoveries, Standing, is_discovery, rarity_range
+from screening.scoring.explaining import Top, cases_of, displayed
+from screening.scoring.reference_distribution import Discoveries, Drift, Standing, is_discovery, rarity_range
 from screening.scoring.rows import Rows
 from screening.scoring.voxels import pictured
 from screening.store.model import DISPLAY, Model, Scored

@@ -12,12 +12,12 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 
 import screening.scoring.score
 import screening.store.loading
-import screening.store.signing  # noqa: F401
+import screening.store.serialization  # noqa: F401
 from screening.estimators.remedies import REMEDIES  # noqa: F401
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
-from screening.report.site_templates import draw_sample
+from screening.report.page import draw_sample
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
 

@@ -26,7 +26,7 @@ from screening.files import read_toml
 from screening.kernels.threads import available_cores
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
-from screening.store.showing import PageFolder, Readers, readers
+from screening.store.publishing import PageFolder, Readers, readers
 
 MOST_BYTES = 16 << 20
 Table = TypeVar("Table", bound=BaseModel)

@@ -16,13 +16,11 @@ from screening.errors import CohortError, ModelError, RecipeError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.estimators.passes import under
 from screening.files import read_bounded
-from screening.io.parquet_rows import read_small_table
-from screening.recipes.building import build
-from screening.recipes.loading import read_recipe
+from screening.io.arrow_files import read_small_table
+from screening.recipes.building import build, read_recipe
 from screening.recipes.recipe import Recipe
 from screening.store.model import Model
-from screening.store.serialization import digest_of, read_document, steady, unpack
-from screening.store.signing import verify
+from screening.store.serialization import digest_of, read_document, steady, unpack, verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -45,7 +43,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
     directory : str or Path
         Written by `save_model` or ``screen train``.
     signed_by : Ed25519PublicKey, optional
-        Whose signature it must bear (`screening.store.signing.public_key`).
+        Whose signature it must bear (`screening.store.serialization.public_key`).
 
     Returns
     -------

@@ -24,21 +24,20 @@ from screening.data.encoding import Encoder
 from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
-from screening.imaging.maps import Grid, lesion_map
+from screening.imaging.lesions import Grid, lesion_map
+from screening.io.arrow_files import small_table
 from screening.io.columns import Columns
 from screening.io.images import AXES
-from screening.io.parquet_rows import small_table
 from screening.metrics.calibration import chances, likeliest
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.metrics.p_values import p_values
 from screening.monitoring.drift import Gates
 from screening.recipes.recipe import Recipe
+from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
-from screening.schemas.notebook import Brief, InBrief, model_brief
 from screening.schemas.validation import LesionFacts
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, digest_of, pack, written
-from screening.store.signing import sign
+from screening.store.serialization import canonical, digest_of, pack, sign, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -222,7 +221,7 @@ class Model(InBrief):
             raise ModelError(f"its scores are no probabilities: {reason or 'not calibrated'}")
 
     def brief(self) -> Brief:
-        return model_brief(self.facts)
+        return self.facts.brief()
 
     @cached_property
     def sealed(self) -> dict[str, object]:

@@ -1,24 +1,37 @@
-"""Documents and arrays on disk: canonical JSON with its own digest, and npz without objects or times."""
+"""Documents and arrays on disk: canonical JSON with its own digest, a signature over it, npz without objects.
+
+`model.sig` holds the Ed25519 signature (RFC 8032) of the digest that `model.json` seals everything with;
+`cryptography` (extra `signing`) makes and checks it.
+"""
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import json
+import os
 import platform
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
-from screening.errors import ModelError
-from screening.files import read_bounded
+from screening.errors import ClusterError, ModelError, ScreenError, UsageError, of_system
+from screening.files import read_bounded, read_secret
 from screening.schemas.base import FORMAT_VERSION, Document
 from screening.schemas.comparison import ComparisonDocument, ExternalValidation
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 
 # Files from before the first release have their number, which was higher, under this key.
 KEY_BEFORE_RELEASE = "format"
@@ -157,3 +170,145 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
 
 def _is_finite(value: np.ndarray) -> bool:
     return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
+
+
+SIGNATURE = "model.sig"
+# What a signature is for stands in front of what is signed, so that it is good for nothing else.
+PURPOSE = b"screening model\n"
+LARGEST_KEY = 16 << 10
+LARGEST_SIGNATURE = 1 << 10
+NOT_INSTALLED = "signatures need cryptography; install it: pip install 'screening[signing]'"
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Read the key that signs: PEM, without a password, open to its owner alone.
+
+    Raises UsageError: it cannot be read, is of another kind, others can read it, or `cryptography` is not
+    installed.
+    """
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError:
+        raise UsageError(NOT_INSTALLED) from None
+    content = read_secret(path, LARGEST_KEY)
+    with suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(content, password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            return key
+    raise UsageError(
+        f"{path} is no Ed25519 key without a password; make one: openssl genpkey -algorithm ed25519 -out KEY"
+    )
+
+
+def public_key(path: Path) -> Ed25519PublicKey:
+    """Read the key that signatures are checked with: PEM.
+
+    Raises UsageError: it cannot be read, is of another kind, or `cryptography` is not installed.
+    """
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    except ImportError:
+        raise UsageError(NOT_INSTALLED) from None
+    content = read_bounded(path, LARGEST_KEY, UsageError)
+    with suppress(ValueError, UnsupportedAlgorithm):
+        key = load_pem_public_key(content)
+        if isinstance(key, Ed25519PublicKey):
+            return key
+    raise UsageError(
+        f"{path} is no public Ed25519 key; take it from the one that signs: "
+        "openssl pkey -in KEY -pubout -out PUB"
+    )
+
+
+def sign(folder: Path, digest: str, key: Ed25519PrivateKey) -> None:
+    """Write the signature of a model beside it."""
+    signature = key.sign(PURPOSE + digest.encode())
+    (folder / SIGNATURE).write_bytes(signature.hex().encode() + b"\n")
+
+
+def verify(folder: Path, digest: str, key: Ed25519PublicKey) -> None:
+    """Check the signature of a model.
+
+    Raises ModelError: there is none, or it is of another model or by another key.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    if not is_signed(folder):
+        raise ModelError(f"{folder} is not signed; have it signed where it was made (--sign)")
+    content = read_bounded(folder / SIGNATURE, LARGEST_SIGNATURE, ModelError)
+    try:
+        key.verify(bytes.fromhex(content.decode("ascii")), PURPOSE + digest.encode())
+    except (ValueError, InvalidSignature):
+        raise ModelError(f"the signature of {folder} is of another model or by another key") from None
+
+
+def is_signed(folder: Path) -> bool:
+    """Whether a model has a signature, whatever it may be worth."""
+    return (folder / SIGNATURE).exists()
+
+
+# What pieces there are: of a training or comparison, of a night.
+KINDS = ("fits", "fragments")
+
+
+def waiting_in(folder: Path, of: str | None = None) -> list[tuple[Path, Path]]:
+    """Every place of pieces in a folder, with the output they wait for: of any, or of this name."""
+    name = "*" if of is None else glob.escape(of)
+    return [
+        (place, folder / place.name[1 : -len(kind) - 1])
+        for kind in KINDS
+        for place in sorted(folder.glob(f".{name}.{kind}"))
+        if place.is_dir() and not place.is_symlink()
+    ]
+
+
+@contextmanager
+def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
+    """A folder where finished pieces wait while `out` is not whole.
+
+    It is gone once the block has ended well, or the work was refused: then its pieces are of no use. Where
+    the command is killed, or loses its workers, it stays.
+    """
+    target = Path(out).resolve()
+    place = target.with_name(f".{target.name}.{what}")
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise of_system(error, place) from error
+    try:
+        yield place
+    except ClusterError:
+        with suppress(OSError):
+            place.rmdir()  # nothing was finished
+        raise
+    except ScreenError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def keep_piece(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a piece; it appears whole or not at all.
+
+    Two processes may write it at once, where one was taken for dead: both write the same.
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pack(arrays, as_they_are=True))
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise of_system(error, path) from error
+
+
+def read_piece(path: Path) -> dict[str, np.ndarray] | None:
+    """A piece that is whole; None where there is none that can be read."""
+    try:
+        return unpack(path.read_bytes())
+    except (FileNotFoundError, ModelError):
+        return None

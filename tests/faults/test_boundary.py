@@ -25,7 +25,7 @@ from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger.database import open_ledger
-from screening.scoring.flagged import FORMULA, as_text
+from screening.scoring.rows import FORMULA, as_text
 from screening.store.loading import load_model
 from screening.store.publishing import publish, write_whole
 from screening.store.serialization import canonical, read_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from screening.scoring.flagged import FlaggedRows, write_table
+from screening.scoring.rows import FlaggedRows, write_table
 from screening.store.publishing import write_whole
 
 

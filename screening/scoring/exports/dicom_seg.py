@@ -18,7 +18,7 @@ import numpy as np
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
 from screening.scoring.exports.nifti import PatientMaps, file_name, maps_of, write_volumes
-from screening.scoring.flagged import FlaggedRows
+from screening.scoring.rows import FlaggedRows
 
 if TYPE_CHECKING:
     from highdicom import Volume, VolumeGeometry

@@ -14,7 +14,7 @@ from typing import Any
 
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
-from screening.scoring.flagged import FlaggedRows
+from screening.scoring.rows import FlaggedRows
 from screening.spelling import first_of
 from screening.store.publishing import write_whole
 

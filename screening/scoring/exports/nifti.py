@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from screening.errors import ModelError, UsageError
-from screening.io.nifti import library
+from screening.io.images import library
 from screening.schemas.run import Geometry
-from screening.scoring.flagged import FlaggedRows
-from screening.scoring.rows import Rows
+from screening.scoring.rows import FlaggedRows, Rows
 from screening.scoring.voxels import MARK, by_patient
 from screening.store.publishing import publish
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from screening.errors import UsageError
-from screening.scoring.flagged import FlaggedRows
+from screening.scoring.rows import FlaggedRows
 from screening.spelling import first_of
 from screening.store.publishing import publish
 

@@ -15,7 +15,7 @@ from screening.io.database import (
     read_url,
     safe_words,
 )
-from screening.scoring.flagged import FlaggedRows
+from screening.scoring.rows import FlaggedRows
 
 ROWS_AT_A_TIME = 5_000
 SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.Double, pa.bool_(): sa.Boolean}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from screening.errors import UsageError
-from screening.scoring.flagged import FlaggedRows
+from screening.scoring.rows import FlaggedRows
 from screening.store.publishing import write_whole
 
 if TYPE_CHECKING:
