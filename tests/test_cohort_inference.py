@@ -311,6 +311,7 @@ OUTCOMES = {
     "of survival analysis": ({"status": [2, 2, 1] * 20}, "status", ["2"]),
     "what was so before": ({"prior_sepsis": [0, 1] * 30}, None, []),
     "several values": ({"event": list("abc") * 20}, "event", []),
+    "beside a class": ({"class": list("abc") * 20, "survived": [1, 0, 0] * 20}, "survived", ["0"]),
 }
 
 
@@ -363,6 +364,19 @@ def test_answers_stand_in_place_of_guesses(tmp_path):
     assert asked["id"] == ("case_id", [])
     assert (contract.label, contract.positive, contract.id, contract.capacity) == ("died", ["yes"], None, 7)
     assert "infected" in contract.features
+
+
+def test_the_commoner_value_as_the_case_deserves_a_remark():
+    """Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said."""
+    table = pd.DataFrame({"radius": np.linspace(8, 20, 100), "target": [1] * 63 + [0] * 37})
+
+    contract, notes = starter_contract(table)
+    rarer, others = starter_contract(table.assign(target=1 - table["target"]))
+
+    assert contract.positive == rarer.positive == ["1"]
+    remark = "column 'target': 1 is taken as the case, which 63% of rows have"
+    assert [note for note in notes if note.startswith(remark) and note.endswith("--positive 0")]
+    assert not [note for note in others if "taken as the case" in note]
 
 
 def test_measurements_that_are_called_x_y_and_z_are_no_places_of_voxels(tmp_path):

@@ -122,3 +122,18 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
 
     # 400,000 more rows are 5 MB of text and 20 MB as Arrow holds them.
     assert peak(500_000) - peak(100_000) < 8_000
+
+
+def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp_path):
+    rows = [f"{30 + i} {i / 2} {'yes' if i % 3 else 'no'}" for i in range(40)]
+    (tmp_path / "plain.txt").write_text("\n".join(["age crp ill", *rows]))
+    (tmp_path / "aligned.txt").write_text(
+        "\n".join(["age  crp   ill", *(r.replace(" ", "   ") for r in rows)])
+    )
+    named = [f'"{i}" {row}' for i, row in enumerate(rows)]
+    (tmp_path / "r.txt").write_text("\n".join(['"age" "crp" "ill"', *named]))
+
+    assert open_source(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
+    for name in ("aligned.txt", "r.txt"):
+        with pytest.raises(CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"):
+            open_source(tmp_path / name)

@@ -176,12 +176,12 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
     faults = []
     for file in source.files:
         present = {*file.header}
-        absent = [name for name in columns if name not in present]
+        absent = [name for name in dict.fromkeys(columns) if name not in present]
         if absent:
             shown = ", ".join(f"'{name}'" for name in absent)
             faults.append(
                 f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
-                f"(the file has {len(file.header)} columns); rename it in the table or correct the contract"
+                f"(the file has {len(file.header)} columns); rename it there or correct the name given"
                 f"{did_you_mean(absent[0], file.header)}"
             )
     if faults:

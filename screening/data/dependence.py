@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -55,23 +57,12 @@ NOT_PEOPLE = re.compile(
 
 @dataclass(frozen=True)
 class Sign:
-    """One sign that rows are not patients of their own.
+    """One sign that rows are not patients of their own."""
 
-    Parameters
-    ----------
-    kind : {"stem", "first_row_only", "repeated", "slow_columns", "near_in_file", "copies"}
-    seen : str
-        What was seen, a sentence without a value of the table.
-    column : str or None
-        That tells patients apart, as `--group` takes it; None where no column does, "" where it has no name.
-    certain : bool
-        Whether training waits until somebody has said what the rows are.
-    """
-
-    kind: str
-    seen: str
-    column: str | None = None
-    certain: bool = False
+    kind: Literal["stem", "first_row_only", "repeated", "slow_columns", "near_in_file", "copies"]
+    seen: str  # a sentence without a value of the table
+    column: str | None = None  # that tells patients apart; None where none does, "" where it has no name
+    certain: bool = False  # training waits until somebody has said what the rows are
 
     @property
     def remedy(self) -> str:
@@ -101,13 +92,7 @@ class Sign:
 
 
 def refuse_dependent(found: Sequence[Sign]) -> None:
-    """Stop where rows are surely of the same patients and nobody has said which.
-
-    Raises
-    ------
-    UsageError
-        What was seen, and what to give.
-    """
+    """UsageError where rows are surely of the same patients and nobody has said which."""
     certain = [sign for sign in found if sign.certain]
     if certain:
         seen = " ".join(f"{sign.seen} {sign.remedy}" for sign in certain)
@@ -117,16 +102,27 @@ def refuse_dependent(found: Sequence[Sign]) -> None:
         )
 
 
-def dependence(source: Source, contract: Contract, head: pd.DataFrame | None = None) -> list[Sign]:
+def dependence(
+    source: Source, contract: Contract, head: Iterable[tuple[Part, Block]] | None = None
+) -> list[Sign]:
     """Signs of dependent rows in a table, the surest first; none where the contract has a group that binds.
 
-    `head`: the first rows as `frame_of` gives them, where they were read already.
-
-    Voxels are looked at no further: without a group all are of one patient.
+    `head`: its first blocks, where they were read already. Voxels are looked at no further: without a group
+    all are of one patient.
     """
     if contract.coordinates or (contract.group and contract.group_stem):
         return []
-    frame = head_of(source) if head is None else head
+    columns, parts, rows = head_columns(source), defaultdict[str, list[pa.Array]](list), 0
+    blocks = ((file, block) for file in source.files for block in file.blocks(columns, MOST_ROWS))
+    for file, block in head or blocks:
+        for name in columns:
+            parts[name].append(_words(block.columns[name], file.decimal(name)))
+        rows += block.n_rows
+        if rows >= MOST_ROWS:
+            break
+    frame = pd.DataFrame(
+        {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
+    )
     if contract.group:
         # A group of which every row has its own binds nothing, so that only a stem may.
         alone = contract.group in frame and frame[contract.group].nunique() == len(frame)
@@ -139,16 +135,6 @@ def reasons(found: list[Sign]) -> list[Reason]:
     return [Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy) for sign in found]
 
 
-def head_of(source: Source) -> pd.DataFrame:
-    """The first rows of a table, as `frame_of` gives them."""
-    columns, head, rows = head_columns(source), list[tuple[Part, Block]](), 0
-    blocks = ((file, block) for file in source.files for block in file.blocks(columns, MOST_ROWS))
-    while rows < MOST_ROWS and (read := next(blocks, None)):
-        head.append(read)
-        rows += read[1].n_rows
-    return frame_of(head, columns)
-
-
 def head_columns(source: Source) -> list[str]:
     """Columns that all files have; the first may have no name, where an index was saved with the table."""
     first, *others = (file.header for file in source.files)
@@ -157,17 +143,6 @@ def head_columns(source: Source) -> list[str]:
         for place, name in enumerate(first)
         if (name or not place) and all(name in header for header in others)
     ]
-
-
-def frame_of(head: Iterable[tuple[Part, Block]], columns: Sequence[str]) -> pd.DataFrame:
-    """Rows as they stand: numbers as float64, else text with None where blank."""
-    parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
-    for file, block in head:
-        for name, words in parts.items():
-            words.append(_words(block.columns[name], file.decimal(name)))
-    return pd.DataFrame(
-        {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
-    )
 
 
 def _words(cells: pa.Array, decimal: str) -> pa.Array:
@@ -195,10 +170,7 @@ def _as_numbers(words: pa.Array) -> np.ndarray:
 def signs(frame: pd.DataFrame) -> list[Sign]:
     """Signs that several rows of a table belong to one patient.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows in the order of the file, as `head_of` gives them, without the label.
+    `frame`: rows in the order of the file, numbers as float64, else text with None where blank; no label.
     """
     if len(frame) < FEWEST_ROWS or not len(frame.columns):
         return []
@@ -220,7 +192,10 @@ class _Table:
         self.values = {
             name: codes
             for name, codes in self.codes.items()
-            if not is_called(name, "row", "patient") and codes.max() and not self.names_rows(name)
+            # Nor whole numbers or texts of which nearly all differ, for these number or name the rows.
+            if not is_called(name, "row", "patient")
+            and codes.max()
+            and (codes.max() + 1 <= 0.95 * len(frame) or _measured(frame[name]))
         }
         self.values = dict(
             itertools.islice(self.values.items(), 0, None, 1 + len(self.values) // MOST_VALUES)
@@ -235,10 +210,6 @@ class _Table:
             name: part + 1e-6 * rng.normal(size=part.shape)
             for name, part in ((name, _scaled(frame[name])[: self.n_rows]) for name in self.unsorted)
         }
-
-    def names_rows(self, name: str) -> bool:
-        """Whether a column numbers or names the rows: whole numbers or texts of which nearly all differ."""
-        return bool(self.codes[name].max() + 1 > 0.95 * len(self.frame)) and not _measured(self.frame[name])
 
     def matrix(self, *without: str) -> np.ndarray:
         """Values of the rows, ranks from 0 to 1, shape (n_rows, n_values)."""
@@ -439,23 +410,20 @@ def _near_in_file(table: _Table) -> Iterator[Sign]:
         if near < max(LEAST_NEAR, 12 / n_rows) or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST:
             return
         pairs = np.sort([table.asked, nearest], axis=0)[:, lag <= NEAR]
-        running = [name for name in names if _one_way(np.diff(table.values[name][pairs], axis=0))]
-        if not running:
+        # Values that nearly always rise from one to the other, or nearly always fall.
+        steps = {name: np.diff(table.values[name][pairs], axis=0) for name in names}
+        rises = {name: step[step != 0] > 0 for name, step in steps.items()}
+        even = [n for n, up in rises.items() if up.size < FEWEST_STEPS or abs(np.mean(up) - 0.5) <= 0.25]
+        if len(even) == len(names):
             seen = f"{near:.0%} of rows have the row most like them within {NEAR} lines of the file."
             yield Sign("near_in_file", seen)
             return
-        names = [name for name in names if name not in running]
+        names = even
 
 
 def _places_apart(n_rows: int, low: int, high: int) -> int:
     """Pairs of rows that lie so many lines apart."""
     return sum(max(n_rows - lag, 0) for lag in range(low, high + 1))
-
-
-def _one_way(steps: np.ndarray) -> bool:
-    """Whether values nearly always rise, or nearly always fall."""
-    steps = steps[steps != 0]
-    return steps.size >= FEWEST_STEPS and abs(float(np.mean(steps > 0)) - 0.5) > 0.25
 
 
 def _copies(table: _Table) -> Iterator[Sign]:
@@ -466,7 +434,11 @@ def _copies(table: _Table) -> Iterator[Sign]:
     for first, second in itertools.combinations(fine, 2):
         if abs(np.corrcoef(table.values[first], table.values[second])[0, 1]) > 0.9:
             continue
-        one, two = (_given_apart(table.frame[name], table.values[name]) for name in (first, second))
+        # Each missing value has a code of its own: two that are missing agree in nothing.
+        one, two = (
+            np.where(table.frame[name].isna(), len(codes) + np.arange(len(codes)), codes)
+            for name, codes in ((name, table.values[name]) for name in (first, second))
+        )
         both = np.unique(one * 2 * len(two) + two, return_inverse=True)[1]
         shared = float(np.mean(np.bincount(both)[both] > 1))
         if shared <= best or _pairs(both) < 5 * _pairs(one) * table.chance[second]:
@@ -485,11 +457,6 @@ def _copies(table: _Table) -> Iterator[Sign]:
         yield Sign(
             "copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and in most else."
         )
-
-
-def _given_apart(cells: pd.Series, codes: np.ndarray) -> np.ndarray:
-    """Codes of which each missing value has its own: two that are missing agree in nothing."""
-    return np.where(cells.isna(), len(codes) + np.arange(len(codes)), codes)
 
 
 def _follows(table: _Table, name: str, both: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:

@@ -58,11 +58,19 @@ class Encoder:
             raise CohortError("no rows to learn the encoding from")
         for name in self._learned:
             feature, values = self.contract.features[name], cohort.values[name]
-            self._learned[name] = (
-                Category.learned(values, feature.categories, feature.missing == "category")
-                if feature.type == "category"
-                else _typical(values, feature.type)
-            )
+            if feature.type == "category":
+                missing_level = feature.missing == "category"
+                self._learned[name] = Category.learned(values, feature.categories, missing_level)
+                continue
+            there = values[~np.isnan(values)]
+            if not there.size:
+                self._learned[name] = 0.0
+            elif feature.type == "boolean":
+                self._learned[name] = float(there.mean() > 0.5)
+            elif feature.type == "number":
+                self._learned[name] = float(np.median(there))
+            else:
+                self._learned[name] = float(np.quantile(there, 0.5, method="lower"))
         self._name_columns()
         raw = self._raw(cohort.values)
         self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
@@ -228,17 +236,6 @@ def _spread(raw: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, np.ndarray
     spread[binary & (spread > 0) & (spread < LEAST_SPREAD)] = LEAST_SPREAD
     # What rounding leaves of a constant column is no spread.
     return center, np.where(spread > 1e-12 * np.abs(center), spread, UNINFORMATIVE)
-
-
-def _typical(values: np.ndarray, kind: str) -> float:
-    there = np.sort(values[~np.isnan(values)])
-    if not there.size:
-        return 0.0
-    if kind == "number":
-        return float(np.median(there))
-    if kind == "boolean":
-        return float(there.mean() > 0.5)
-    return float(there[(there.size - 1) // 2])
 
 
 @dataclass(frozen=True)

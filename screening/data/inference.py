@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
+from screening.contract.violations import NO_ROWS, refuse_absent
 from screening.data.cohort import FEWEST_OF_LABEL, affected, affirming
-from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, frame_of, head_columns
+from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, head_columns
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
@@ -25,7 +26,7 @@ from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
 from screening.io.number_formats import truths
 from screening.io.readers import Block, Part, Source
-from screening.spelling import did_you_mean, first_of
+from screening.spelling import first_of
 
 INDICATOR_SHARE = 0.05
 # As many rows may have whole values without a gap by chance: the ages of a ward.
@@ -68,19 +69,20 @@ class TableSummary:
     keys: Mapping[str, pa.Array]
     head: Sequence[tuple[Part, Block]]
 
-    def all_differ(self, name: str) -> bool:
-        """Whether a key column names each row."""
-        return 0 < len(self.keys[name]) == len(pc.unique(self.keys[name]))
-
-    def signs(self, contract: Contract) -> list[Sign]:
-        """Signs that several rows are of one patient."""
-        return dependence(self.source, contract, frame_of(self.head, head_columns(self.source)))
-
 
 def summarise(source: Source, given: Contract) -> TableSummary:
     """Read a table once; CohortError where files or roles misfit, or there is no row."""
-    _refuse_mixed(source, given)
-    columns = {name: ColumnSummary() for name in source.files[0].header if name and name not in given.drop}
+    first, *others = source.files
+    refuse_absent(source, [*given.columns(), *filter(None, [given.label]), *given.drop])
+    if faults := [
+        f"{file.name}: other columns than {first.name} ({missing} missing, {more} more); "
+        "read tables of one kind together, or name the features in a contract"
+        for file in others
+        for missing, more in [(len({*first.header} - {*file.header}), len({*file.header} - {*first.header}))]
+        if missing or more
+    ]:
+        raise CohortError(faults)
+    columns = {name: ColumnSummary() for name in first.header if name and name not in given.drop}
     keys: dict[str, list[pa.Array]] = {
         name: [] for name in columns if name == given.group or is_called(name, "row", "patient")
     }
@@ -97,31 +99,10 @@ def summarise(source: Source, given: Contract) -> TableSummary:
                 words = texts(plain(block.columns[name]))
                 parts.append(pa.array([], pa.string()) if words is None else pc.fill_null(words, ""))
     if columns and not n_rows:
-        raise CohortError("the cohort has no data rows, only column names; was the export empty?")
+        raise CohortError(NO_ROWS)
     return TableSummary(
         source, columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head
     )
-
-
-def _refuse_mixed(source: Source, given: Contract) -> None:
-    roles = (given.id, given.group, given.label, given.time, *given.subgroup, *given.coordinates, *given.drop)
-    first = source.files[0]
-    faults = []
-    for file in source.files:
-        faults += [
-            f"{file.name}: missing column '{name}'"
-            f"{did_you_mean(name, file.header) or '; correct the name given for it'}"
-            for name in dict.fromkeys(filter(None, roles))
-            if name not in file.header
-        ]
-        missing, more = {*first.header} - {*file.header}, {*file.header} - {*first.header}
-        if missing or more:
-            faults.append(
-                f"{file.name}: other columns than {first.name} ({len(missing)} missing, {len(more)} more); "
-                "read tables of one kind together, or name the features in a contract"
-            )
-    if faults:
-        raise CohortError(faults)
 
 
 def inferred(source: Source, given: Contract) -> tuple[Contract, list[str]]:
@@ -142,11 +123,14 @@ def proposed(
     table, notes = summarise(source, given), list[str]()
     placed = given.with_roles(coordinates=_coordinates(table, given))
     roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
-    signs = [] if independent else table.signs(roles)
+    signs = list[Sign]()
+    if not independent:
+        signs = dependence(source, roles, table.head)
     roles = roles.with_roles(**_role_of(signs, roles))
     if ask:
         roles = _asked(table, placed, roles, ask)
-    roles = _with_order(table, roles)
+    if (time := table.columns.get(roles.time or "")) and time.day_or_month_first and time.date_orders:
+        roles = roles.with_roles(date_order=roles.date_order or min(time.date_orders))
     notes += _remarks_on_roles(table, given, roles)
     contract, others = with_features(table, roles)
     return contract, [*notes, *(sign.note for sign in signs), *others]
@@ -194,15 +178,17 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
     ranks: dict[str, tuple[int, int]] = {}
     for place, (name, summary) in enumerate(table.columns.items()):
         rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
-        if name in _taken(given) - {given.label} or not _few(summary):
+        few = 2 <= summary.n_texts <= MOST_CLASSES or summary.ticked
+        if name in _taken(given) - {given.label} or not few or summary.unreadable:
             continue
         if name.lower() in LABELS:
-            ranks[name] = 0, LABELS.index(name.lower())
+            # A class of several values may be that of a cabin, beside one who survived or did not.
+            ranks[name] = 0 if summary.n_texts <= 2 else 2, LABELS.index(name.lower())
         elif summary.n_texts <= 2 and is_called(name, "outcome"):
             ranks[name] = 1, place
         elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
-            ranks[name] = 2 + (not YES_NO.fullmatch(name)), place
-    return sorted((name for name in ranks if not named or ranks[name][0] < 2), key=ranks.__getitem__)
+            ranks[name] = 3 + (not YES_NO.fullmatch(name)), place
+    return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
 
 
 def case_of(label: str, counts: Mapping[str, int]) -> str | None:
@@ -225,16 +211,15 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
     roles: dict[str, Any] = {}
     # Voxels may well be of two patients.
     fewest = 1 if given.coordinates else FEW_VALUES
-    taken = _taken(given)
-    if not given.label:
-        roles["label"] = next(iter(outcomes(table, given, named=True)), None)
-    label = given.label or roles.get("label")
+    label = given.label or next(iter(outcomes(table, given, named=True)), None)
+    roles["label"] = label
     if label and not given.positive and (case := case_of(label, columns[label].counts)):
         roles["positive"] = [case]
-    for name, summary in columns.items():
-        if name in {*taken, label} or name not in table.keys or summary.present < summary.rows:
+    for name, keys in table.keys.items():
+        summary = columns[name]
+        if name in _taken(given) | {label} or summary.present < summary.rows:
             continue
-        if table.all_differ(name):
+        if 0 < len(keys) == len(pc.unique(keys)):
             role = "id"
         elif is_called(name, "patient") and summary.n_texts >= fewest and not independent:
             role = "group"
@@ -243,18 +228,19 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
         if not getattr(given, role):
             roles.setdefault(role, name)
     if not given.time:
-        taken |= {*filter(None, (label, roles.get("id"), roles.get("group")))}
-        free = [name for name, summary in columns.items() if name not in taken and _dated(summary)]
-        roles["time"] = _time({name.lower(): name for name in free})
+        taken = _taken(given) | {label, roles.get("id"), roles.get("group")}
+        dated = {
+            name.lower(): name
+            for name, column in columns.items()
+            if name not in taken and column.date_orders and 0 < column.rows == column.dates
+        }
+        # By its name, or the only one whose last word says so.
+        named = [dated[name] for name in TIMES if name in dated]
+        ending = [
+            name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
+        ]
+        roles["time"] = named[0] if named else ending[0] if len(ending) == 1 else None
     return roles
-
-
-def _with_order(table: TableSummary, roles: Contract) -> Contract:
-    """The contract with the order of day and month that the row's dates are written in."""
-    summary = table.columns.get(roles.time or "")
-    if roles.date_order or summary is None or not summary.day_or_month_first or not summary.date_orders:
-        return roles
-    return roles.with_roles(date_order=min(summary.date_orders))
 
 
 def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
@@ -263,6 +249,15 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
     for role in ("label", "positive", "id", "group", "time", "coordinates"):
         if not getattr(given, role) and (value := getattr(roles, role)):
             notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
+    label = table.columns.get(roles.label or "")
+    if label and not given.positive and len(roles.positive) == 1 and len(label.counts) == 2:
+        case = label.counts[roles.positive[0]] / label.counts.total()
+        (other,) = {*label.counts} - {*roles.positive}
+        if case > 0.5:
+            notes.append(
+                f"column '{roles.label}': {roles.positive[0]} is taken as the case, which {case:.0%} of rows "
+                f"have; if the others are the cases, give --positive {other}"
+            )
     others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
         may_be = f"; it may be {_listed(others)}" if others else ""
@@ -278,7 +273,6 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
         doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
         leads = "day" if roles.date_order == "dmy" else "month"
         notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
-    label = table.columns.get(roles.label or "")
     if label and not given.label and label.present < label.rows:
         notes.append(
             f"column '{roles.label}': some rows have no label; fill them before training, or leave them out"
@@ -290,23 +284,6 @@ def _taken(given: Contract) -> set[str | None]:
     """Columns that have a role, and are no features for that."""
     roles = (given.id, given.group, given.label, given.time)
     return {*roles, *given.coordinates, *given.drop, *given.display}
-
-
-def _time(dated: dict[str, str]) -> str | None:
-    """The row's own date: by its name, or the only one whose last word says so."""
-    named = [dated[name] for name in TIMES if name in dated]
-    ending = [
-        name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
-    ]
-    return named[0] if named else ending[0] if len(ending) == 1 else None
-
-
-def _few(summary: ColumnSummary) -> bool:
-    return (2 <= summary.n_texts <= MOST_CLASSES or summary.ticked) and not summary.unreadable
-
-
-def _dated(summary: ColumnSummary) -> bool:
-    return summary.rows > 0 and summary.dates == summary.rows and bool(summary.date_orders)
 
 
 def _coordinates(table: TableSummary, given: Contract) -> list[str]:

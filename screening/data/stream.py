@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from screening.contract.contract import Contract, Feature
+from screening.contract.contract import Contract
 from screening.contract.parsing import Typed, filled_down, read_coordinate, read_feature, read_text, read_time
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
@@ -47,12 +47,6 @@ class TypedBlock:
     faults: list[Fault]
     unlisted: Mapping[str, np.ndarray]
 
-    def faulty(self) -> np.ndarray:
-        """The rows that have a fault, as a mask."""
-        return np.any(
-            [mask for _, _, mask in self.faults] or [np.zeros(self.rows.n_rows, dtype=bool)], axis=0
-        )
-
 
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
@@ -67,6 +61,7 @@ class CohortStream:
 
     `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
     decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
+    `by_group`: batches are one group each, and memory is bounded by the largest of them.
 
     `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
     ones included. Both, and what `notes` say of the rows, are known once the table was read.
@@ -75,14 +70,14 @@ class CohortStream:
     def __init__(
         self, source: Source, contract: Contract, batch_rows: int = BATCH_ROWS, label: str | None = None,
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
-        to_score: bool = False,
+        to_score: bool = False, by_group: bool = False,
     ):  # fmt: skip
         if batch_rows < 1:
             raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
-        self.gates, self.to_score = gates, to_score
+        self.gates, self.to_score, self.by_group = gates, to_score, by_group
         self.refused: dict[str, int] = {}
         self.n_rows = 0
         self._checked = False
@@ -107,8 +102,16 @@ class CohortStream:
             pass
 
     def __iter__(self) -> Iterator[Cohort]:
+        return whole_groups(self._batches()) if self.by_group else self._batches()
+
+    def _batches(self) -> Iterator[Cohort]:
         for typed, sound in self._sound():
-            yield self._batch(typed, sound)
+            rows = typed.rows if sound.all() else typed.rows.take(sound)
+            values = rows.values
+            for scales in self._scales or ():
+                values = scales.applied(np.asarray(rows.group), values)
+            raw = rows.values.only(self._normalised) if self._normalised else None
+            yield replace(rows, values=values, raw=raw)
 
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
         """The table in blocks, each with a mask of its sound rows."""
@@ -146,12 +149,22 @@ class CohortStream:
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
             self._repeats = ids.found()
         if self._scales is None:
-            gathered = gathering(self.contract.features)
+            features = self.contract.features
+            kinds: dict[str, type[Moments] | type[Medians]] = {
+                "within_group": Moments,
+                "within_group_robust": Medians,
+            }
+            gathered: list[Moments | Medians] = [
+                kind(names)
+                for normalise, kind in kinds.items()
+                if (names := [name for name in features if features[name].normalise == normalise])
+            ]
             for typed in self._blocks(Violations(self.contract)) if gathered else ():
-                rows = typed.rows.take(~(typed.faulty() | self._repeated(typed.rows)))
-                for each in gathered:
-                    each.add(np.asarray(rows.group), rows.values)
-            self._scales = [each.scales() for each in gathered]
+                faulty = np.any([self._repeated(typed.rows), *(mask for _, _, mask in typed.faults)], axis=0)
+                rows = typed.rows.take(~faulty)
+                for scales in gathered:
+                    scales.add(np.asarray(rows.group), rows.values)
+            self._scales = [scales.scales() for scales in gathered]
 
     def _repeated(self, rows: Cohort) -> np.ndarray:
         """Rows to leave out because their id stands elsewhere in the table too."""
@@ -241,16 +254,6 @@ class CohortStream:
                 masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
                 yield name, UNSEEN, np.any(masks, axis=0)
 
-    def _batch(self, typed: TypedBlock, good: np.ndarray) -> Cohort:
-        rows = typed.rows if good.all() else typed.rows.take(good)
-        values = rows.values
-        if rows.group is not None:
-            for scales in self._scales or ():
-                values = scales.applied(rows.group, values)
-        return replace(
-            rows, values=values, raw=rows.values.only(self._normalised) if self._normalised else None
-        )
-
 
 def open_cohort(
     source: Readable,
@@ -272,8 +275,7 @@ def open_cohort(
             "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
         )
     files, complete = opened(source, complete)
-    kind = GroupStream if whole_groups else CohortStream
-    return kind(files, complete, batch_rows, label, gates=gates, to_score=True)
+    return CohortStream(files, complete, batch_rows, label, gates=gates, to_score=True, by_group=whole_groups)
 
 
 def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
@@ -297,13 +299,6 @@ def contract_of(
     roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
     roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
     return base.with_roles(neighbourhood=neighbourhood, **roles)
-
-
-class GroupStream(CohortStream):
-    """A cohort read group by group; memory is bounded by the largest of them."""
-
-    def __iter__(self) -> Iterator[Cohort]:
-        return whole_groups(super().__iter__())
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
@@ -368,16 +363,12 @@ def hashed(ids: np.ndarray) -> np.ndarray:
 class Scales:
     """Centre and spread of columns within groups, by which values not comparable between groups are read.
 
-    Parameters
-    ----------
-    columns : ndarray of str, shape (n_columns,)
-    names : ndarray of str, shape (n_groups,)
-    centre, spread : ndarray, shape (n_groups, n_columns)
-        The spread is 0 where a column is constant in a group.
+    `columns` and `names` of the groups; `centre` and `spread` of shape (n_groups, n_columns), the spread 0
+    where a column is constant in a group.
     """
 
-    columns: np.ndarray
-    names: np.ndarray
+    columns: Sequence[str]
+    names: Sequence[str]
     centre: np.ndarray
     spread: np.ndarray
 
@@ -391,17 +382,16 @@ class Scales:
         centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
         return features.but(
             {
-                str(name): (features[str(name)] - centre[:, column]) / spread[:, column]
+                name: (features[name] - centre[:, column]) / spread[:, column]
                 for column, name in enumerate(self.columns)
             }
         )
 
 
 class Moments:
-    """Scales by mean and standard deviation.
+    """Scales by mean and standard deviation; memory is bounded by the number of groups times columns.
 
     Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
-    Memory is bounded by the number of groups times columns.
     """
 
     def __init__(self, columns: Sequence[str]):
@@ -412,18 +402,15 @@ class Moments:
     def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch; `group` has shape (n_rows,)."""
         names, codes = coded(group)
-        places = np.array(
-            [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
-        )[codes]
+        places = np.array([self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp)
         grown = len(self._places) - self._sums.shape[1]
         if grown > 0:
             # Room is doubled, so that many small groups cost no quadratic time.
             room = max(grown, self._sums.shape[1])
             self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
         for column, name in enumerate(self.columns):
-            values = features[name]
-            there = np.isfinite(values)
-            at, x = places[there], values[there]
+            there = np.isfinite(features[name])
+            at, x = places[codes[there]], features[name][there]
             shift, count, total, squares = (part[:, column] for part in self._sums)
             # Shifting by a group's first value keeps the squares small, hence exact enough.
             new, first = np.unique(at, return_index=True)
@@ -442,7 +429,7 @@ class Moments:
         variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
         # What rounding leaves of a constant column is no spread.
         spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
-        return Scales(np.array(self.columns), np.array([*self._places]), mean, spread)
+        return Scales(self.columns, [*self._places], mean, spread)
 
 
 class Medians:
@@ -454,15 +441,12 @@ class Medians:
 
     def __init__(self, columns: Sequence[str]):
         self.columns = columns
-        self._known: dict[str, list[tuple[float, float]]] = {}  # centre and spread of every column
+        self._known: dict[str, np.ndarray] = {}  # centre and spread, shape (2, n_columns)
         self._held: list[np.ndarray] = []
         self._group = ""
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch.
-
-        Raises CohortError: rows of a group come after those of another.
-        """
+        """Take in the rows of one batch; CohortError where rows of a group come after those of another."""
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
             if name != self._group:
@@ -478,28 +462,17 @@ class Medians:
     def scales(self) -> Scales:
         """The scales of the rows taken in."""
         self._conclude()
-        known = np.array([*self._known.values()]).reshape(-1, len(self.columns), 2)
-        return Scales(np.array(self.columns), np.array([*self._known]), known[:, :, 0], known[:, :, 1])
+        centre, spread = np.reshape([*self._known.values()], (-1, 2, len(self.columns))).swapaxes(0, 1)
+        return Scales(self.columns, [*self._known], centre, spread)
 
     def _conclude(self) -> None:
-        if self._held:
-            self._known[self._group] = [_robust(column) for column in np.concatenate(self._held).T]
-            self._held = []
-
-
-def _robust(values: np.ndarray) -> tuple[float, float]:
-    there = values[np.isfinite(values)]
-    if not there.size:
-        return 0.0, 0.0
-    centre = float(np.median(there))
-    return centre, NORMAL * float(np.median(np.abs(there - centre))) or float(there.std())
-
-
-def gathering(features: Mapping[str, Feature]) -> list[Moments | Medians]:
-    """What gathers the scales of the features that are to be standardised, none where there are none."""
-    kinds: dict[str, type[Moments] | type[Medians]] = {
-        "within_group": Moments,
-        "within_group_robust": Medians,
-    }
-    named = {kind: [name for name, each in features.items() if each.normalise == kind] for kind in kinds}
-    return [kinds[kind](names) for kind, names in named.items() if names]
+        if not self._held:
+            return
+        robust = []
+        for column in np.concatenate(self._held).T:
+            there = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
+            centre = float(np.median(there))
+            distance = float(np.median(np.abs(there - centre)))
+            robust.append((centre, NORMAL * distance or float(there.std())))
+        self._known[self._group] = np.transpose(robust)
+        self._held = []

@@ -29,17 +29,8 @@ MOST_COUNTED = 20
 MOST_SAMPLED = 1 << 15
 OTHER = r"^\d{1,2}[-/.]"
 # Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
-CODES = frozenset(
-    [
-        -1.0,
-        -7.0,
-        -8.0,
-        -9.0,
-        *(sign * float(digit * n) for digit in "789" for n in range(2, 16) for sign in (1, -1)),
-    ]
-)
-
-
+REPEATED = (float(digit * n) for digit in "789" for n in range(2, 16))
+CODES = frozenset((-1.0, -7.0, -8.0, -9.0)).union(*((code, -code) for code in REPEATED))
 # So many times the middle nine tenths of the numbers beyond them: heavy tails of laboratories reach 50.
 STRAY = 100
 WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
@@ -143,7 +134,7 @@ class ColumnSummary:
     def __init__(self) -> None:
         self.rows = self.present = self.numbers = self.dates = 0
         self.zero_led = False  # digits behind a zero, as codes are written
-        self.missing_codes: dict[str, int] = {}
+        self.missing_codes: Counter[str] = Counter()
         self.censored = 0
         self.misprinted = 0  # numbers with a comma or point in the wrong place
         self.odd = 0  # neither number, nor censored, nor a usual missing code
@@ -166,8 +157,8 @@ class ColumnSummary:
     def coded_share(self) -> float:
         """The share of rows that say in a text or a far number that the value is not known."""
         far = float(np.isin(self._sample.values, self.far_codes).mean()) if self._sample.values.size else 0.0
-        said = sum(self.missing_codes.values()) + self.odd + far * self.numbers
-        return said / self.rows if self.rows else 0.0
+        unknown = self.missing_codes.total() + self.odd + far * self.numbers
+        return unknown / self.rows if self.rows else 0.0
 
     @property
     def texts(self) -> set[str]:
@@ -273,23 +264,18 @@ class ColumnSummary:
         self.zero_led = self.zero_led or _any_like(distinct, LED_BY_ZERO)
         values = fast_numbers(given, decimal)
         if values is None:
-            self._add_dates(given)
+            dates = given.filter(pc.match_substring_regex(given, DATE))
+            if len(dates):
+                self.dates += len(dates)
+                self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+                self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
             values = self._mixed(given, decimal)
         self._add_numbers(values)
 
-    def _add_dates(self, given: pa.Array) -> None:
-        dates = given.filter(pc.match_substring_regex(given, DATE))
-        if len(dates):
-            self.dates += len(dates)
-            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
-            self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
-
     def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
-        counted = given.value_counts()
         found = []
-        for text, count in zip(
-            counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
-        ):
+        for counted in given.value_counts().to_pylist():
+            text, count = counted["values"], counted["counts"]
             kind = parsed_number(text, decimal)
             if isinstance(kind, float):
                 found += [kind] * count
@@ -299,7 +285,7 @@ class ColumnSummary:
                 self.misprinted += count
             elif kind == "missing_code":
                 if len(self.missing_codes) < MOST_TEXTS:
-                    self.missing_codes[text] = self.missing_codes.get(text, 0) + count
+                    self.missing_codes[text] += count
             else:
                 self.odd += count
                 if len(self.odd_texts) <= MOST_TEXTS:

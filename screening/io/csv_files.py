@@ -30,7 +30,7 @@ from screening.errors import CohortError
 from screening.io.number_formats import NUMBER, decimal_marks
 from screening.io.readers import Batches, Form
 
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 # What is read of a file to see how it is written: characters, and rows of them.
 SAMPLE, SAMPLE_ROWS = 1 << 20, 2000
 # What Arrow reads at a time, at least and at most; a row may reach over two.
@@ -72,8 +72,10 @@ def opened(path: Path, head: bytes) -> CsvForm:
     header = [name.strip() for name in rows[0]]
     _refuse_headless(path.name, header)
     if len(header) == 1:
-        _refuse_title(path.name, body)
-    above = text[: skipped + _header_end(body, delimiter)]
+        _refuse_one_column(path.name, body)
+    lines = io.StringIO(body, newline="")
+    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
+    above = text[: skipped + lines.tell()]
     decimal, others = decimal_marks(rows[1:], header, delimiter)
     comma = ", decimal comma" if decimal == "," else ""
     mark = "point" if comma else "comma"
@@ -192,13 +194,6 @@ def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
     return None
 
 
-def _header_end(body: str, delimiter: str) -> int:
-    """Characters up to the end of the first row that has a filled cell."""
-    lines = io.StringIO(body, newline="")
-    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
-    return lines.tell()
-
-
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
     """The first rows of a text that have a filled cell."""
     rows: list[list[str]] = []
@@ -215,17 +210,24 @@ def _parsed(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
+    """The delimiter under which most rows have as many cells as the header, then the one with most cells.
+
+    Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
+    """
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
         return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
 
-    return max(DELIMITERS, key=fit)
+    *usual, space = DELIMITERS
+    best = max(usual, key=fit)
+    return space if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2 else best
 
 
-def _refuse_title(name: str, text: str) -> None:
-    for delimiter in DELIMITERS:
+def _refuse_one_column(name: str, text: str) -> None:
+    """Say what stands in the way where a header has one cell and the rows have several."""
+    *usual, _ = DELIMITERS
+    for delimiter in usual:
         widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
         for width, often in widths.most_common(1):
             if width > 2 and often > widths.total() / 2:
@@ -233,6 +235,13 @@ def _refuse_title(name: str, text: str) -> None:
                     f"{name}, first row: one cell above rows of {width}; is it a title? "
                     "The column names come first: remove what stands above them"
                 )
+    header, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
+    # R writes the names of rows without one of their column.
+    if header > 2 and rows and sum(width in (header, header + 1) for width in rows) > 0.9 * len(rows):
+        raise CohortError(
+            f"{name}: its columns are parted by spaces, and not by one each; write it with commas: in R "
+            "write.csv(x, file, row.names = FALSE), in pandas read_csv(file, sep=r'\\s+').to_csv(file)"
+        )
 
 
 def _refuse_headless(name: str, header: list[str]) -> None:
@@ -268,8 +277,12 @@ def _examined(path: Path) -> tuple[str, bool]:
     with _opened_bytes(path) as stream:
         head = stream.read(1 << 16)
     marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
-    if wide := marked or _utf16_without_mark(head):
-        return wide, True
+    # Without a mark UTF-16 shows by ASCII digits and delimiters, which have a zero in the high byte only.
+    for encoding, high, low in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        if len(head) >= 4 and high.count(0) > 0.6 * len(high) and low.count(0) == 0:
+            marked = marked or encoding
+    if marked:
+        return marked, True
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
             quoted = _has_quotes(path, encoding)
@@ -306,13 +319,3 @@ def _has_quotes(path: Path, encoding: str) -> bool:
             raise CohortError(f"{path.name}: cut short within a character; export it again")
         decoder.decode(b"", final=True)
     return quoted
-
-
-def _utf16_without_mark(head: bytes) -> str | None:
-    """ASCII digits and delimiters have a zero in the high byte only."""
-    if len(head) < 4 or len(head) % 2:
-        return None
-    for encoding, high, low in (("utf-16-le", head[1::2], head[0::2]), ("utf-16-be", head[0::2], head[1::2])):
-        if high.count(0) > 0.6 * len(high) and low.count(0) == 0:
-            return encoding
-    return None

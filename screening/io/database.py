@@ -63,9 +63,7 @@ PLAIN = {str, uuid.UUID, *TYPED} - {datetime.time}
 
 @dataclass(frozen=True)
 class Database:
-    """A table or query of a database: give it wherever a cohort is read.
-
-    It is asked once, read-only, and its rows come in blocks.
+    """A table or query of a database: give it wherever a cohort is read; it is asked once, read-only.
 
     Parameters
     ----------
@@ -266,7 +264,12 @@ def _of_sql(url: sa.URL, database: Database, query: str | None) -> Iterator[Answ
                 raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
             header = [str(column[0]) for column in result.cursor.description]
             try:
-                yield Answer(sql, header, _blocks(result, header), how)
+                names = [str(place) for place in range(len(header))]
+                blocks = (
+                    pa.record_batch([_arrow_of(cells) for cells in zip(*rows, strict=True)], names)
+                    for rows in result.partitions(_block_rows(len(header)))
+                )
+                yield Answer(sql, header, blocks, how)
             finally:
                 result.close()
                 connection.rollback()
@@ -318,7 +321,9 @@ def _read_only(connection: sa.Connection, sql: str, name: str) -> tuple[str, str
     if backend == "sqlite":
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
-        driver.set_authorizer(_sqlite_reads)
+        driver.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
+        )
         return sql, "read-only"
     bare = sql.strip().removesuffix(";")
     if ";" in bare or [*bare.lower().split(), ""][0] not in ("select", "with"):
@@ -330,10 +335,6 @@ def _read_only(connection: sa.Connection, sql: str, name: str) -> tuple[str, str
     connection.rollback()
     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
     return bare, "read-only"
-
-
-def _sqlite_reads(action: int, *_: object) -> int:
-    return sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
 
 
 def _quoted(table: str, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
@@ -350,13 +351,6 @@ def _block_rows(n_columns: int) -> int:
     return max(1, min(MOST_BLOCK_ROWS, BLOCK_CELLS // max(n_columns, 1)))
 
 
-def _blocks(result: sa.CursorResult, header: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    names = [str(place) for place in range(len(header))]
-    for rows in result.partitions(_block_rows(len(header))):
-        columns = [_arrow_of(cells) for cells in zip(*rows, strict=True)]
-        yield pa.record_batch(columns, names)
-
-
 def _arrow_of(cells: Sequence[object]) -> pa.Array:
     """Values of one column, as a driver gives them, in the type that they share.
 
@@ -371,16 +365,14 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
             # NaN, infinity, or more digits than Arrow's decimals have; whole numbers too large become texts.
             if kinds == {decimal.Decimal}:
                 return pa.array([None if cell is None else float(str(cell)) for cell in cells])
-    if kinds & PLAIN:
-        return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())
-    return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
-
-
-def _text(cell: object) -> str:
-    if type(cell) not in PLAIN:
-        return "(no single value)"
+    if not kinds & PLAIN:
+        return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
+    words = (str(cell) if type(cell) in PLAIN else "(no single value)" for cell in cells)
     # Half a character cannot be kept as UTF-8, and is told by its number.
-    return str(cell).encode("utf-8", "backslashreplace").decode()
+    kept = (text.encode("utf-8", "backslashreplace").decode() for text in words)
+    return pa.array(
+        [None if cell is None else text for cell, text in zip(cells, kept, strict=True)], pa.string()
+    )
 
 
 @contextmanager

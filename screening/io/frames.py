@@ -36,7 +36,11 @@ class TableInMemory(Part):
         self.form = Form(list(table.column_names))
         self.rows: int | None = table.num_rows
         self.bytes = table.nbytes
-        self.sha256 = _digest(table)
+        # Over names and values, whatever the pieces the table came in.
+        digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
+        for block in table.to_batches(BLOCK_ROWS):
+            put_into(digest, block)
+        self.sha256 = digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order."""
@@ -49,9 +53,9 @@ def source_of(frame: Table) -> Source:
     Raises UsageError: the object is no table; CohortError: a column holds values of several kinds, or two
     columns have one name.
     """
-    table = TableInMemory(_arrow(frame).combine_chunks())
-    refuse_header(table)
-    return Source([table], ["a table in memory"])
+    part = TableInMemory(_arrow(frame).combine_chunks())
+    refuse_header(part)
+    return Source([part], ["a table in memory"])
 
 
 def _arrow(frame: Table) -> pa.Table:
@@ -105,11 +109,3 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
                 "give it one plain type"
             ) from None
     return pa.table(columns, names=list(frame.columns))
-
-
-def _digest(table: pa.Table) -> str:
-    """SHA-256 over names and values, whatever the pieces the table came in."""
-    digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
-    for block in table.combine_chunks().to_batches(BLOCK_ROWS):
-        put_into(digest, block)
-    return digest.hexdigest()

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +21,6 @@ from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.io.readers import Batches, Form, Part, Source, all_of, refuse_header, refuse_many, stamp_of
 from screening.schemas.run import Geometry
-
-if TYPE_CHECKING:
-    from nibabel.nifti1 import Nifti1Image
 
 SUFFIXES = (".nii", ".nii.gz")
 # 512 x 512 x 512: four bytes each are half a gigabyte.
@@ -59,12 +55,6 @@ class Nifti:
         with _damage_named(self.name, "fewer voxels than the header says; export it again"):
             return np.asanyarray(library().load(self.path).dataobj).reshape(self.shape)
 
-    def same_place(self, other: Nifti) -> bool:
-        """Whether both grids lie alike in space, which grids without a place do."""
-        if self.affine is None or other.affine is None:
-            return self.affine is other.affine
-        return bool(np.allclose(self.affine, other.affine, rtol=0, atol=SAME_PLACE))
-
 
 def read_header(path: Path, name: str) -> Nifti:
     """Read what a NIfTI file says of itself.
@@ -87,7 +77,20 @@ def read_header(path: Path, name: str) -> Nifti:
         raise CohortError(f"{name}: more than {MOST_VOXELS} voxels; is the header damaged?")
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise CohortError(f"{name}: voxels of type {dtype}; write plain numbers")
-    return Nifti(path, name, shape, _affine(image, name))
+    # An affine made of the voxels' sizes alone would be invented.
+    if int(image.header["sform_code"]) <= 0 and int(image.header["qform_code"]) <= 0:
+        return Nifti(path, name, shape, None)
+    affine = np.asarray(image.affine, dtype=float)
+    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-9:
+        raise CohortError(f"{name}: the orientation is no grid in space; is the header damaged?")
+    return Nifti(path, name, shape, affine)
+
+
+def _alike(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Whether two grids lie alike in space, which grids without a place do."""
+    if one is None or other is None:
+        return one is other
+    return bool(np.allclose(one, other, rtol=0, atol=SAME_PLACE))
 
 
 def library() -> ModuleType:
@@ -98,16 +101,6 @@ def library() -> ModuleType:
         raise UsageError('images need nibabel: pip install "screening[imaging]"') from None
     module: ModuleType = nibabel
     return module
-
-
-def _affine(image: Nifti1Image, name: str) -> np.ndarray | None:
-    """The affine that is stated; one made of the voxels' sizes alone would be invented."""
-    if int(image.header["sform_code"]) <= 0 and int(image.header["qform_code"]) <= 0:
-        return None
-    affine = np.asarray(image.affine, dtype=float)
-    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-9:
-        raise CohortError(f"{name}: the orientation is no grid in space; is the header damaged?")
-    return affine
 
 
 @contextmanager
@@ -148,7 +141,7 @@ class PatientImages(Part):
             for volume in volumes
             for what, differs in (
                 ("shape", volume.shape != self._grid.shape),
-                ("place in space", not volume.same_place(self._grid)),
+                ("place in space", not _alike(volume.affine, self._grid.affine)),
             )
             if differs
         ]
@@ -214,7 +207,15 @@ def open_images(folder: Path) -> Source:
     Raises UsageError: there are no images, or nibabel is not installed; CohortError: images that cannot be
     read or do not fit each other; all of them are named.
     """
-    patients = patients_in(folder)
+    if (folder / DATASET).is_file():
+        patients = _of_bids(folder)
+    else:
+        # `PATIENT/CHANNEL.nii.gz`: every file is a column by its name.
+        inside = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+        columns = {each.name: [(_stem(path), path) for path in _images(each)] for each in inside}
+        patients = {name: files for name, files in columns.items() if files}
+    if not patients:
+        raise UsageError(f"no NIfTI files of patients in {folder}")
     refuse_many(len(patients), folder)
     numbered = enumerate(patients.items(), start=1)
     parts = all_of(lambda one: PatientImages(one[1][0], f"image {one[0]}", one[1][1]), numbered)
@@ -236,21 +237,6 @@ def holds_images(folder: Path) -> bool:
     return (folder / DATASET).is_file() or next(folder.glob("*/*.nii*"), None) is not None
 
 
-def patients_in(folder: Path) -> dict[str, Files]:
-    """The images of every patient, in the order of the patients' names."""
-    found = _of_bids(folder) if (folder / DATASET).is_file() else _of_folders(folder)
-    if not found:
-        raise UsageError(f"no NIfTI files of patients in {folder}")
-    return found
-
-
-def _of_folders(folder: Path) -> dict[str, Files]:
-    """`PATIENT/CHANNEL.nii.gz`: every file is a column by its name."""
-    patients = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
-    found = {each.name: [(_stem(path), path) for path in _images(each)] for each in patients}
-    return {name: files for name, files in found.items() if files}
-
-
 def _of_bids(folder: Path) -> dict[str, Files]:
     """`sub-01/anat/` for channels; `derivatives/*/sub-01/anat/` for masks and label maps.
 
@@ -258,9 +244,19 @@ def _of_bids(folder: Path) -> dict[str, Files]:
     """
     found: dict[str, Files] = {}
     for subject in sorted(folder.glob("sub-*")):
-        files = [(_channel(path), path) for path in _anatomical(subject)]
+        files: Files = []
+        for path in _anatomical(subject):
+            entities, suffix = _entities(path)
+            # `sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`.
+            own = [f"{key}-{value}" for key, value in entities.items() if key not in WHOSE]
+            files.append(("_".join([*own, suffix]), path))
         for derived in sorted(folder.glob(f"derivatives/*/{subject.name}")):
-            files += [(name, path) for path in _anatomical(derived) if (name := _map(path))]
+            for path in _anatomical(derived):
+                entities, suffix = _entities(path)
+                # `..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask.
+                label = entities.get("label", "brain")
+                names = {"mask": MASK if label == "brain" else label, "dseg": suffix}
+                files += [(names[suffix], path)] if suffix in names else []
         if files:
             found[subject.name] = files
     sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in found.values()]
@@ -294,18 +290,3 @@ def _entities(path: Path) -> tuple[dict[str, str], str]:
     """`sub-01_ce-gad_T1w` as {"sub": "01", "ce": "gad"} and T1w."""
     *parts, suffix = _stem(path).split("_")
     return {key: value for key, _, value in (part.partition("-") for part in parts)}, suffix
-
-
-def _channel(path: Path) -> str:
-    """`sub-01_ses-1_ce-gad_T1w` is the channel `ce-gad_T1w`."""
-    entities, suffix = _entities(path)
-    return "_".join([*(f"{key}-{value}" for key, value in entities.items() if key not in WHOSE), suffix])
-
-
-def _map(path: Path) -> str | None:
-    """`..._label-lesion_mask` is column `lesion`, `..._desc-brain_mask` the mask; None for others."""
-    entities, suffix = _entities(path)
-    label = entities.get("label", "brain")
-    if suffix == "mask":
-        return MASK if label == "brain" else label
-    return suffix if suffix == "dseg" else None

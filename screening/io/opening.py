@@ -144,21 +144,19 @@ def open_source(source: str | Path) -> Source:
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     """The source that some files are; raises as `open_source` does."""
     files = all_of(_opened, paths)
-    notes = [*notes, *_forms(files)]
-    if nameless := [file.name for file in files if "" in file.header]:
-        notes.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
-    return Source(files, notes)
-
-
-def _forms(files: list[SourceFile]) -> list[str]:
-    """How the files are written, one note a form."""
     names: dict[str, list[str]] = {}
     for file in files:
         names.setdefault(file.form.note, []).append(file.name)
-    return [
-        f"{', '.join(some) if len(some) < 4 else f'{some[0]} and {len(some) - 1} more files'}: {form}"
-        for form, some in names.items()
+    notes = [
+        *notes,
+        *(
+            f"{', '.join(some) if len(some) < 4 else f'{some[0]} and {len(some) - 1} more files'}: {form}"
+            for form, some in names.items()
+        ),
     ]
+    if nameless := [file.name for file in files if "" in file.header]:
+        notes.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
+    return Source(files, notes)
 
 
 def found_files(source: str | Path) -> tuple[list[Path], list[str]]:
@@ -291,7 +289,11 @@ def open_remote(url: str) -> Source:
     try:
         places, notes = _found(system, path, url)
         refuse_many(len(places), url)
-        fetched = [_fetched(system, place, folder / str(number)) for number, place in enumerate(places)]
+        # A folder a file: a glob may match files of one name in several places.
+        fetched = [folder / str(number) / PurePosixPath(place).name for number, place in enumerate(places)]
+        for place, path in zip(places, fetched, strict=True):
+            path.parent.mkdir()
+            system.get_file(place, str(path))
         source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -329,12 +331,3 @@ def _found(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], 
         names, notes = tables_among({name: each["type"] for name, each in inside.items()}, url)
         return [inside[name]["name"] for name in names], notes
     return [path], []
-
-
-def _fetched(system: AbstractFileSystem, place: str, folder: Path) -> Path:
-    from fsspec.implementations.cached import SimpleCacheFileSystem
-
-    # A folder a file: a glob may match files of one name in several places.
-    cache = SimpleCacheFileSystem(fs=system, cache_storage=str(folder), same_names=True)
-    with cache.open(place, "rb") as stream:
-        return Path(stream.name)
