@@ -180,7 +180,7 @@ class Rows:
 
 
 # Rows in memory at a time.
-PIECE_ROWS = 300_000
+PIECE_ROWS = 100_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -265,48 +265,46 @@ def export(
 ) -> str:
     """Write the flagged rows of a run for another system; of images, flags and scores as volumes.
 
-        Nothing is entered in a ledger: `screen export --ledger` does that.
+    Nothing is entered in a ledger: `screen export --ledger` does that.
 
-        Parameters
-        ----------
-        run : str or Path
-            Run directory.
-        to : {"csv", "dicom-seg", "fhir", "nifti", "omop", "table", "xlsx"}
-            What to write.
-        out : str or Path, optional
-            File to write; of omop, nifti and dicom-seg a directory, and nothing of a table.
-        force : bool
-            Replace what is there already.
-        **options
-            `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop), `reference` (of
-            dicom-seg), as `screen export` has them.
+    Parameters
+    ----------
+    run : str or Path
+        Run directory.
+    to : {"csv", "dicom-seg", "fhir", "nifti", "omop", "table", "xlsx"}
+        What to write.
+    out : str or Path, optional
+        File to write; of omop, nifti and dicom-seg a directory, and nothing of a table.
+    force : bool
+        Replace what is there already.
+    **options
+        `url` and `table` (of table), `id_system` (of fhir), `definition` (of omop), `reference` (of
+        dicom-seg), as `screen export` has them.
 
-        Returns
-        -------
-        str
-            The place that was written.
+    Returns
+    -------
+    str
+        The place that was written.
 
-        Raises
-        ------
-        UsageError
-            There is no such form, an option is missing or too many, or something lies there already.
-        ModelError
-            The run is damaged.
+    Raises
+    ------
+    UsageError
+        There is no such form, an option is missing or too many, or something lies there already.
+    ModelError
+        The run is damaged.
 
-        Examples
-        --------
-        >>> from importlib.resources import files
-        >>> from itertools import pairwise
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-        >>> from tempfile import mkdtemp
-        >>> from screening import export, score, train
-        >>> samples, folder = files("screening.sample_cohorts"), Path(mkdtemp())
-        >>> past = samples / "nosocomial_past.csv"
-        >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
-        >>> run = score(model, samples / "nosocomial_night.csv", folder / "run")
-        >>> export(run.directory, "csv", folder / "list.csv") == str(folder / "list.csv")
-        True
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from screening import export, score, train
+    >>> samples, folder = files("screening.sample_cohorts"), Path(mkdtemp())
+    >>> past = samples / "nosocomial_past.csv"
+    >>> model = train(past, "logistic", contract=samples / "nosocomial.toml", search=1, beside=())
+    >>> run = score(model, samples / "nosocomial_night.csv", folder / "run")
+    >>> export(run.directory, "csv", folder / "list.csv") == str(folder / "list.csv")
+    True
     """
     _, write = prepared(run, to, force, options | ({} if out is None else {"out": Path(out)}))
     return write() or str(out)
