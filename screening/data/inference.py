@@ -171,7 +171,7 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by their names, or of two values the rare one.
+    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two values.
 
     `named`: only those whose names say so in a word.
     """
@@ -188,6 +188,8 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
             ranks[name] = 1, place
         elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
             ranks[name] = 3 + (not YES_NO.fullmatch(name)), place
+        elif summary.n_texts == 2:
+            ranks[name] = 5, -place  # outcomes stand at the end more often than at the beginning
     return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
 
 
