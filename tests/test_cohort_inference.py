@@ -110,34 +110,17 @@ def test_a_number_far_from_all_others_is_said(tmp_path):
     assert said.startswith("column 'fever'")
 
 
-def test_often_missing_features_get_an_indicator(tmp_path):
-    values = np.where(np.arange(N) % 10 == 0, np.nan, np.arange(N) + 0.5)
-
-    cohort = read_cohort(cohort_of(tmp_path, often=values, rarely=[np.nan, *np.arange(N - 1)]))
-
-    assert cohort.contract.features["often"].missing == "indicator"
-    assert cohort.contract.features["rarely"].missing == "impute"
-
-
-def test_an_inferred_contract_types_the_next_cohort(tmp_path):
-    past = read_cohort(cohort_of(tmp_path, ward=["A", "B"] * 30, y=["no", "yes"] * 30), label="y")
-    (tmp_path / "new.csv").write_text("ward,usable\nC,0.5\nA,\n")
-
-    (night,) = open_cohort(tmp_path / "new.csv", past.contract)
-
-    assert night.features["ward"].tolist() == ["C", "A"]
-    assert night.label is None
-
-
-def test_roles_named_by_flags_must_be_there_and_are_no_features(tmp_path):
-    path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N))
+def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(tmp_path):
+    path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30)
+    (tmp_path / "new.csv").write_text("g,ward,usable\nq,C,0.5\np,A,\n")
 
     with pytest.raises(CohortError, match="missing column 'zz'"):
         read_cohort(path, label="y", drop="z,zz")
     cohort = read_cohort(path, label="y", group="g", drop="z")
+    (night,) = open_cohort(tmp_path / "new.csv", cohort.contract)
 
-    assert cohort.names == ["usable"]
-    assert cohort.group.tolist()[:2] == ["p", "q"]
+    assert cohort.names == ["usable", "ward"] and cohort.group.tolist()[:2] == ["p", "q"]
+    assert night.features["ward"].tolist() == ["C", "A"] and night.label is None
 
 
 def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
@@ -168,16 +151,6 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     assert 0 <= low < 0.2 < 0.8 < high <= 1
     assert cohort.features["crp"].tolist()[0] == 5.0
     assert np.isnan(cohort.features["crp"][1])
-
-
-def test_voxels_are_recognised_by_their_columns(tmp_path):
-    grid = np.arange(N)
-    path = cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid)
-
-    contract = starter_contract(path)[0]
-
-    assert contract.group == "patient_id"
-    assert contract.coordinates == ["x", "y", "z"] and contract.label is None
 
 
 def test_a_flag_takes_a_column_out_of_the_contracts_features(tmp_path):
@@ -231,7 +204,8 @@ def test_a_starter_contract_lists_numbers_that_stand_for_missing(tmp_path, code)
     contract, notes = starter_contract(path)
 
     assert contract.features["x"].missing_values == [str(code)]
-    assert contract.features["x"].missing == "indicator"
+    # Often missing: said to the model; seldom: filled in.
+    assert contract.features["x"].missing == "indicator" and contract.features["usable"].missing == "impute"
     assert contract.features["x"].seen[1] < 20 and contract.features["x"].seen[0] > 7
     assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
     assert any(
@@ -379,8 +353,11 @@ def test_the_commoner_value_as_the_case_deserves_a_remark():
     assert not [note for note in others if "taken as the case" in note]
 
 
-def test_measurements_that_are_called_x_y_and_z_are_no_places_of_voxels(tmp_path):
+def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tmp_path):
     """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
+    grid = np.arange(N)
+    voxels, _ = starter_contract(cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid))
+    assert (voxels.group, voxels.coordinates, voxels.label) == ("patient_id", ["x", "y", "z"], None)
     rng = np.random.default_rng(1)
     path = cohort_of(
         tmp_path, x=rng.random(N), y=rng.random(N), z=rng.random(N), ill=["no", "no", "yes"] * 20

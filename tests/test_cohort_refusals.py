@@ -44,11 +44,6 @@ def test_a_bad_cell_is_refused_by_column_and_row_with_a_remedy_but_not_its_value
     assert "7654" not in line
 
 
-def test_a_decimal_comma_among_decimal_points_is_refused(tmp_path):
-    with pytest.raises(CohortError, match=r"row 3: a decimal comma.*decimal point"):
-        column(tmp_path, ["1.5", "2.5", "7654,5"])
-
-
 def test_all_violations_come_together_and_many_rows_are_counted(tmp_path):
     bad = "".join(f"S3CRET{i},S3CRET,S3CRET,S3CRET,S3CRET\n" for i in range(20))
     path = written(tmp_path, f"{HEADER}\n{GOOD}\n{bad}too,few\n{HEADER}\n")
@@ -79,9 +74,16 @@ def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path)
     assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
 
 
-def test_a_missing_cell_is_refused_where_the_contract_says_so(tmp_path):
-    with pytest.raises(CohortError, match="row 2: missing where"):
-        column(tmp_path, ["1", "", "3"], missing="refuse")
+@pytest.mark.parametrize(
+    ("cells", "words", "rule"),
+    [
+        (["1.5", "2.5", "7654,5"], r"row 3: a decimal comma.*decimal point", {}),
+        (["1", "", "3"], "row 2: missing where", {"missing": "refuse"}),
+    ],
+)
+def test_a_cell_is_refused_by_its_columns_mark_and_the_contracts_rule(tmp_path, cells, words, rule):
+    with pytest.raises(CohortError, match=words):
+        column(tmp_path, cells, **rule)
 
 
 def test_offending_rows_are_left_out_and_counted_once_each_where_the_contract_says_so(tmp_path):
@@ -96,13 +98,8 @@ def test_offending_rows_are_left_out_and_counted_once_each_where_the_contract_sa
     assert sum(cohort.refused.values()) == 5
     assert cohort.refused["age: not a number"] == 1
     assert open_cohort(path, lenient).refused == {}
-
-
-def test_a_cohort_of_which_every_row_is_refused_is_an_error(tmp_path):
     with pytest.raises(CohortError, match="every row"):
-        read_cohort(
-            written(tmp_path, f"{HEADER}\n1,old,A,t,I\n"), CONTRACT.with_roles(on_violation="refuse_rows")
-        )
+        read_cohort(written(tmp_path, f"{HEADER}\n1,old,A,t,I\n"), lenient)
 
 
 FILES = {

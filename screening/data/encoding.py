@@ -205,17 +205,10 @@ class Bundles:
 
     Histograms are made for a tenth of the columns. Exclusive feature bundling (Ke et al. 2017), by what the
     encoder knows: the steps of the levels that are set add up to a level's place.
-
-    Parameters
-    ----------
-    starts : ndarray of int, shape (n_bundles,)
-        The first encoded column of each.
-    steps : ndarray, shape (n_encoded,)
-        What an encoded column is multiplied by before those of a bundle are added up.
     """
 
-    starts: np.ndarray
-    steps: np.ndarray
+    starts: np.ndarray  # the first encoded column of each, shape (n_bundles,)
+    steps: np.ndarray  # by which an encoded column is multiplied before those of a bundle are added up
 
     def of(self, encoded: np.ndarray) -> np.ndarray:
         """Encoded rows as trees see them, float32, shape (n_rows, n_bundles)."""
@@ -247,23 +240,14 @@ class Category:
     longest, so that 41 and 410 begin differently. Other texts are compared whole: the frequent ones have a
     column.
 
-    Parameters
-    ----------
-    typical : str or None
-        The most frequent value; None where most rows have none, and that is a level of its own.
-    levels : tuple of str
-        Values, or beginnings.
-    width : int
-        Digits that a number before its point is filled up to; ``WHOLE`` where levels are the frequent ones of
-        many values, ``EVERY_VALUE`` where they are all.
-    missing_level : bool
-        Whether a missing value has a column, the last, and is not taken for the typical one.
     """
 
-    typical: str | None
-    levels: tuple[str, ...]
+    typical: str | None  # the most frequent value; None where most rows have none, and that is a level
+    levels: tuple[str, ...]  # values, or beginnings
+    # Digits that a number before its point is filled up to; ``WHOLE`` where levels are the frequent ones of
+    # many values, ``EVERY_VALUE`` where they are all.
     width: int
-    missing_level: bool
+    missing_level: bool  # a missing value has a column, the last, and is not taken for the typical one
 
     @classmethod
     def learned(cls, values: np.ndarray, listed: Sequence[str] | None, missing_level: bool) -> Category:

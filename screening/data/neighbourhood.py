@@ -100,24 +100,11 @@ def _joined_by(contract: Contract, header: Sequence[str]) -> Contract:
 
 
 def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int) -> list[np.ndarray]:
-    """Mean, standard deviation and length of the gradient around each voxel; what is missing does not count.
+    """Mean, standard deviation and length of the gradient around each voxel, NaN where none has a value.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Of one channel of one patient; NaN where missing.
-    place : ndarray of int, shape (n, 3)
-        Cells of the voxels.
-    shape : tuple of int
-        Of the grid.
-    size : int
-        Side of the cube around a voxel, odd.
-
-    Returns
-    -------
-    list of three ndarray, shape (n,)
-        NaN where no voxel around has a value. The gradient is per voxel: half the difference of the two
-        neighbours along an axis, the difference to the only one, 0 where there is none.
+    `values` of one channel of one patient, NaN where missing, stand at the cells `place`, shape (n, 3), of a
+    grid of `shape`; `size` is the side of the cube. The gradient is per voxel: half the difference of the two
+    neighbours along an axis, the difference to the only one, 0 where there is none.
     """
     at, there = tuple(place.T), np.isfinite(values)
     # Squares of what lies far from 0 would leave no digits for the spread.

@@ -52,19 +52,15 @@ class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
     Iterating reads the table once and gives its sound rows as `Cohort` batches in row order. Violations are
-    gathered on the way and raised together at the end; from the first that the contract does not leave out,
-    no more rows are given. So what is made of the rows stands only once the iteration has ended well. Memory
-    is bounded by the batch and the number of groups.
-
-    A reading goes before only where a row cannot be judged without those behind it: of the ids alone, where
-    rows with a repeated one are left out; of all columns, where features are normalised within groups.
+    raised together at the end; from the first that the contract does not leave out, no more rows are given:
+    what is made of the rows stands only once the iteration has ended well. A reading goes before only where a
+    row cannot be judged without those behind it: of the ids, where rows with a repeated one are left out; of
+    all columns, where features are normalised within groups.
 
     `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
     decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
-    `by_group`: batches are one group each, and memory is bounded by the largest of them.
-
-    `refused`: rows left out by reason (`on_violation = "refuse_rows"`); `n_rows`: rows of the table, refused
-    ones included. Both, and what `notes` say of the rows, are known once the table was read.
+    `by_group`: batches are one group each, and memory is bounded by the largest of them. `refused`: rows left
+    out by reason; it, `n_rows` and what `notes` say of the rows are known once the table was read.
     """
 
     def __init__(
@@ -94,10 +90,7 @@ class CohortStream:
             self.notes.append(f"columns not in the contract were ignored: {', '.join(extra)}")
 
     def check(self) -> None:
-        """Read the whole table, and give nothing out.
-
-        Raises CohortError: all violations, by column and row number.
-        """
+        """Read the whole table; CohortError with all violations, by column and row number."""
         for _ in self._sound():
             pass
 

@@ -1,9 +1,7 @@
 """A table or query of a database as a cohort: read-only, in blocks, with the types that the database gives.
 
-Rows come through SQLAlchemy's server-side cursor (`stream_results`), the one way that streams for every
-database it knows; DuckDB streams Arrow by itself. What the database answers is kept in a private file: asked
-again, it may answer with other rows, or in another order, unless one transaction is kept open on it all the
-while, which hospitals' databases suffer from.
+Rows come through SQLAlchemy's server-side cursor; DuckDB streams Arrow by itself. The answer is kept in a
+private file: asked again, a database may answer with other rows, or in another order.
 """
 
 from __future__ import annotations
