@@ -24,7 +24,7 @@ from screening.ledger.history import history
 from screening.ledger.kinds import Night
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.shift import cells_of, inner_edges, shift
+from screening.metrics.control import cells_of, inner_edges, shift
 from screening.report.rules import drift_alarms
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference

@@ -12,8 +12,8 @@ from screening.ledger.database import STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.metrics.control import cells_of, inner_edges
 from screening.metrics.intervals import wilson
-from screening.metrics.shift import cells_of, inner_edges
 from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
