@@ -171,7 +171,7 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two values.
+    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two.
 
     `named`: only those whose names say so in a word.
     """

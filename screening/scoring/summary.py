@@ -16,8 +16,8 @@ from screening.data.ids import said_of_ids
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
+from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import performance
-from screening.metrics.p_values import p_values
 from screening.metrics.performance import per_class, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
@@ -150,7 +150,7 @@ class Summary:
     def flagged_cases(self, rows: Rows) -> tuple[str, ...]:
         """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
         if self.groups is None:
-            return tuple(rows.listed(["id"])["id"].to_pylist())
+            return tuple(rows.first(["id"])["id"].to_pylist())
         hit = [row for row in self.groups.to_pylist() if row["flagged"]]
         return tuple(row["group"] for row in sorted(hit, key=lambda row: (-row["top"], row["group"])))
 
@@ -249,7 +249,7 @@ class Summary:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         cases = self.cases.explained(self.model)
         if len(cases) < min(self.n_flagged, self.shown):
-            cases += cases_of(self.model, rows.listed(rows.schema.names, len(cases), self.shown))
+            cases += cases_of(self.model, rows.first(rows.schema.names, self.shown).slice(len(cases)))
         return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
