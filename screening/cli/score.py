@@ -87,8 +87,8 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
-    from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
+    from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
     from screening.store.serialization import public_key

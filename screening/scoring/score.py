@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -223,13 +223,16 @@ def score(
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
         else:
-            brought = night_of(model, run, key, summary.flagged_cases(rows), series, shadow)
-            brought = replace(brought, columns=stream.gates.counts() if stream.gates else None)
-            reserve(ledger, brought)
-            tonight = book.enter_context(entering(ledger, brought, force=force, again=again))
+            brought = night_of(model, run, key, series, shadow)
+            reserve(ledger, brought.series, night)
+            flagged, sampled = summary.flagged_cases(rows), [one.id for one in run.sample]
+            columns = stream.gates.counts() if stream.gates else None
+            tonight = book.enter_context(
+                entering(ledger, brought, flagged, sampled, columns, force=force, again=again)
+            )
             if tonight.head is None:
-                tonight.enter(attention_of(model, run, tonight.counts, tonight.quiet))
-            run = remembered(run, brought, tonight)
+                tonight.enter(attention_of(model, run, tonight))
+            run = remembered(run, tonight)
             if run.since is not None:
                 run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
             rows.add_history(tonight.known)
