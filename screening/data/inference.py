@@ -105,18 +105,10 @@ def summarise(source: Source, given: Contract) -> TableSummary:
     )
 
 
-def inferred(source: Source, given: Contract) -> tuple[Contract, list[str]]:
-    """A contract of the roles given and all other columns of a table, and notes by column, without values.
-
-    Raises CohortError: columns of a role are absent, files have different columns, or no feature is left.
-    """
-    return with_features(summarise(source, given), given)
-
-
 def proposed(
     source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
 ) -> tuple[Contract, list[str]]:
-    """As `inferred`, with roles that were not given guessed, the patient of several rows among them.
+    """A contract with roles that were not given guessed, the patient of several rows among them.
 
     `ask` may correct every guess; with `independent` every row is a patient of its own.
     """
@@ -171,7 +163,7 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two values.
+    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, of any two.
 
     `named`: only those whose names say so in a word.
     """
