@@ -20,7 +20,7 @@ from screening.kernels.kernel_cache import Distances
 from screening.model_selection import compare as comparison
 from screening.parallel import Cluster, in_parallel
 from screening.scoring import score as scoring
-from screening.site.processes import Order, Workers
+from screening.site.processes import Processes
 
 NIGHT = "2026-01-31"
 
@@ -257,7 +257,7 @@ def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
     words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
     secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
 
-    ended = Workers(workers).run(Order(words, secrets, 1, 60))
+    ended = Processes(cluster=workers).run(words, secrets, 1, 60)
 
     assert ended.code == 4
     assert ended.said is not None

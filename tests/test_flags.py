@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from screening.data import stream
 from screening.scoring import rows as night_rows
-from screening.scoring.rows import Rows, as_text, as_texts, flagged_rows
+from screening.scoring.rows import Rows, as_listed, as_text, as_texts, listed_columns
 
 BATCH = 500
 SCHEMA = pa.schema({
@@ -43,7 +43,7 @@ def listed(folder, scores, flagged):
             ids, wards = [f"{row:07d}" for row in mine], [ward(row) for row in mine]
             columns = [ids, scores[mine], scores[mine], flagged[mine], ["yes"] * len(mine), wards, ids]
             append(pa.table(columns, schema=SCHEMA))
-    return flagged_rows(rows)
+    return map(as_listed, rows.by_rank(listed_columns(rows.schema)))
 
 
 @settings(max_examples=15, deadline=None)

@@ -38,7 +38,7 @@ def some_map(seed: int, levels: int) -> tuple[Grid, np.ndarray]:
 
 def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
     """Which voxels lie in a cluster of at least so many chosen voxels, by counting."""
-    number = label(grid.filled(chosen), structure=TOUCHING)[0][grid.at]
+    number = label(grid.filled(chosen), structure=TOUCHING)[0][*grid.place.T]
     return (number > 0) & (np.bincount(number)[number] >= least)
 
 

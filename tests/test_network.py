@@ -24,7 +24,7 @@ from screening.errors import UsageError
 from screening.report.page import render_overview
 from screening.schemas.base import Reason
 from screening.schemas.history import WORST_FIRST, OverviewDocument, SeriesNight, worst
-from screening.site.processes import PRELOADED, Budget, Order, Processes, tell_hooks
+from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
 from screening.site.site import read_network
 from screening.store.publishing import hold
 
@@ -238,7 +238,7 @@ def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place
     def scored(number: int, name: str) -> None:
         words = ["score", "m", "--date", "2026-03-09", "--series", name, "--out", f"run{number}{name}"]
         secrets = {"SCREEN_LEDGER": place, "SCREEN_COHORT": str(tables[number])}
-        codes.append(processes.run(Order(words, secrets, 1, 60)).code)
+        codes.append(processes.run(words, secrets, 1, 60).code)
 
     for name in ("one", "two", "three"):
         threads = [threading.Thread(target=scored, args=(number, name)) for number in (0, 1)]
@@ -351,11 +351,11 @@ def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
 
 def test_a_night_that_takes_too_long_is_stopped_and_nothing_starts_after_the_end(tmp_path):
     processes = Processes()
-    late = processes.run(Order(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01))
+    late = processes.run(["demo", "--out", str(tmp_path / "demo")], {}, 1, 0.01)
     processes.stop()
 
     assert late.late
-    assert processes.run(Order(["recipes"], {}, 1, 60)).code == 143
+    assert processes.run(["recipes"], {}, 1, 60).code == 143
     assert list(tmp_path.iterdir()) == []
 
 
@@ -369,8 +369,8 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
         return ends
 
     monkeypatch.setattr(processes._context, "Pipe", pipe)
-    demo = Order(["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
-    thread = threading.Thread(target=lambda: ended.append(processes.run(demo)))
+    demo = (["demo", "--out", str(tmp_path / "demo")], {}, 1, 60)
+    thread = threading.Thread(target=lambda: ended.append(processes.run(*demo)))
     thread.start()
     while not multiprocessing.active_children():
         time.sleep(0.01)
@@ -378,7 +378,7 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     thread.join()
 
     assert (ended[0].code, ended[0].said.partition(",")[0]) == (2, "ended without a word (-9)")
-    assert processes.run(Order(["recipes"], {}, 1, 60)).code == 0
+    assert processes.run(["recipes"], {}, 1, 60).code == 0
     [os.close(end) for end in held]
 
 
@@ -424,9 +424,9 @@ def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
 
 PARENT = """
 import multiprocessing, sys, threading, time
-from screening.site.processes import Order, Processes
-order = Order(["demo", "--out", sys.argv[1]], {}, 1, 60)
-threading.Thread(target=Processes().run, args=(order,), daemon=True).start()
+from screening.site.processes import Processes
+order = ["demo", "--out", sys.argv[1]], {}, 1, 60
+threading.Thread(target=Processes().run, args=order, daemon=True).start()
 while not multiprocessing.active_children():
     time.sleep(0.01)
 print(multiprocessing.active_children()[0].pid, flush=True)

@@ -163,7 +163,7 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, of any two.
+    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two.
 
     `named`: only those whose names say so in a word.
     """
@@ -438,7 +438,7 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     if summary.ticked:
         return {"type": "boolean", "missing": "no"}
     numeric = not codes and _mostly_numbers(summary)
-    often_missing = summary.missing_share + (summary.coded_share if numeric else 0.0) > INDICATOR_SHARE
+    often_missing = summary.missing_share(coded=numeric) > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     flag = not numeric or (summary.n_texts <= 2 and summary.texts <= {"0", "1"})
     if summary.boolean_words and flag and not summary.constant:

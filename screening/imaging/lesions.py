@@ -34,42 +34,25 @@ CONNECTIVITY = 26
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the voxels of one patient lie.
+    """Where the voxels of one patient lie."""
 
-    Parameters
-    ----------
-    place : ndarray of int, shape (n, 3)
-    shape : tuple of int
-    """
-
-    place: np.ndarray
+    place: np.ndarray  # Shape (n, 3), of whole numbers.
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, coordinates: np.ndarray) -> Grid:
-        """The grid of one patient's coordinates.
-
-        Raises
-        ------
-        CohortError
-            They are none: two voxels in one place, or too far apart.
-        """
+        """The grid of one patient's coordinates (CohortError: two voxels in one place, or too far apart)."""
         return cls(*cells_of(np.asarray(coordinates, dtype=float)))
-
-    @property
-    def at(self) -> tuple[np.ndarray, ...]:
-        """The place as an index."""
-        return tuple(self.place.T)
 
     def filled(self, values: np.ndarray) -> np.ndarray:
         """Values on the grid, 0 (or False) where there is no voxel."""
         grid = np.zeros(self.shape, dtype=values.dtype)
-        grid[self.at] = values
+        grid[*self.place.T] = values
         return grid
 
     def clusters(self, chosen: np.ndarray) -> np.ndarray:
         """Number of the connected cluster of each chosen voxel, from 1; 0 for the others, shape (n,)."""
-        return np.asarray(label(self.filled(chosen), structure=np.ones((3, 3, 3)))[0][self.at])
+        return np.asarray(label(self.filled(chosen), structure=np.ones((3, 3, 3)))[0][*self.place.T])
 
 
 def smoothed(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
@@ -79,7 +62,7 @@ def smoothed(grid: Grid, scores: np.ndarray, sd: float) -> np.ndarray:
     # About 0, so that the mask's edge costs no digits.
     middle = float(scores.mean())
     weight, total = (
-        gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)[grid.at]
+        gaussian_filter(grid.filled(values), sd, mode="constant", truncate=3.0)[*grid.place.T]
         for values in (np.ones(len(scores)), scores - middle)
     )
     return np.asarray(middle + total / weight)

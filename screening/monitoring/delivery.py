@@ -91,29 +91,10 @@ def examine(
     other_ids: Sequence[str] = (),
     same_table: Sequence[Elsewhere] = (),
 ) -> tuple[Delivery, list[Finding]]:
-    """Hold a night's delivery against what was expected of it.
+    """Hold a night's delivery against what was expected of it; return it with what was found, and that.
 
-    Parameters
-    ----------
-    night : str
-        YYYY-MM-DD.
-    tonight : Delivery
-        What was counted of the table.
-    past : mapping of night to Delivery
-        Nights of the series that were in force before this one.
-    n_files, files_expected, rows_expected
-        Files of the table, and what the contract states of files and rows.
-    other_ids : sequence of str
-        In what the ids are written unlike those of training (`screening.data.ids.other_shape`).
-    same_table : sequence of Elsewhere
-        Nights that had the same table.
-
-    Returns
-    -------
-    delivery : Delivery
-        The same with what was found, as the ledger keeps it.
-    findings : list of Finding
-        Empty where it came as expected.
+    `past`: by night those of the series that were in force before this one; `other_ids`: in what the ids are
+    written unlike those of training; `same_table`: nights that had the same table.
     """
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
     known_ids = any(OTHER_IDS in one.found for one in past.values())

@@ -286,18 +286,9 @@ def unit_shift(
 ) -> UnitShift | None:  # fmt: skip
     """The conversion that explains the night, if one does or may; the whole column goes before some rows.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Finite values of tonight.
-    training : NumberProfile
-        The values of training.
-    n_units, night_units : float
-        Effective number of rows of training and of `values`.
-    differs : bool
-        Whether the night's values differ from those of training beyond chance.
-    chance : float
-        Chance allowed; a ratio of 1 / chance needs no other test beside it.
+    `values`, shape (n,): finite values of tonight; `n_units`, `night_units`: effective number of rows of
+    training and of these; `differs`: whether they differ from those of training beyond chance; `chance`:
+    allowed; a ratio of 1 / chance needs no other test beside it.
     """
     if training.range is None:
         return None

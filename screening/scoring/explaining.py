@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from screening.data.cohort import Cohort, joined
 from screening.data.stream import CohortStream
@@ -20,6 +19,7 @@ from screening.io.opening import Readable
 from screening.schemas.base import Estimate
 from screening.schemas.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
+from screening.scoring.rows import Rows
 from screening.store.model import CHANCES, DISPLAY, Model, score_batch
 from screening.store.serialization import read_document
 
@@ -206,15 +206,28 @@ def explain(
     document = read_document(run, "run")
     if (model is None) != (cohort is None):
         raise UsageError("--model and --cohort belong together: reasons are worked out from both")
-    case = _kept(document, name)
+    row = _row_named(Rows(Path(run) / "scores.parquet"), name)
+    listed = {one["row"]: one | {"flagged": False} for one in document["near_misses"]}
+    listed |= {one["row"]: one | {"flagged": True} for one in document["cases"]}
+    case = None if row is None else listed.get(row["row"])
     if model is not None and cohort is not None:
         found = _worked_out(document, name, model, cohort)
         if case is not None and case["row"] == found["row"]:
             # What only the run knows of it, such as its rank.
             found |= {key: case[key] for key, value in found.items() if value is None}
         return {"run": document, "case": found}
+    if row is None:
+        erased = ", of which some were erased since" if document.get("erased") else ""
+        raise UsageError(
+            f"no row of this run has this id; ids are compared as text, and {document['counts']['scored']} "
+            f"rows were scored{erased}"
+        )
+    if case is None and row["flagged"]:
+        raise UsageError(f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}")
     if case is None:
-        raise UsageError(_unknown(Path(run), name, document))
+        raise UsageError(
+            f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
+        )
     if case.get("contributions") is None:
         raise UsageError(
             f"this case is number {case['rank']} of {document['cases_total']} flagged, and reasons were kept "
@@ -223,34 +236,14 @@ def explain(
     return {"run": document, "case": case}
 
 
-def _kept(document: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The row of this id among those that the page names, else the first row of the group of this id."""
-    listed = [case | {"flagged": True} for case in document["cases"]]
-    listed += [case | {"flagged": False} for case in document["near_misses"]]
+def _row_named(rows: Rows, name: str) -> dict[str, Any] | None:
+    """Of the rows of this id, or else of the group of this id, the first with the highest score."""
     for unit in ("id", "group"):
-        for case in listed:
-            if case[unit] == name:
-                return case
+        if unit in rows.schema.names:
+            found = rows.of(unit, name, ["row", "score", "flagged"])
+            if found:
+                return max(found, key=lambda row: row["score"])
     return None
-
-
-def _unknown(run: Path, name: str, document: dict[str, Any]) -> str:
-    try:
-        units = [unit for unit in ("id", "group") if unit in pq.read_schema(run / "scores.parquet").names]
-        rows = [
-            pq.read_table(run / "scores.parquet", columns=["flagged"], filters=pc.field(unit) == name)
-            for unit in units
-        ]
-    except OSError:
-        return f"the page of this run names no row of this id; {REMEDY}"
-    flagged = [each["flagged"] for each in rows if each.num_rows]
-    if not flagged:
-        scored = f"{document['counts']['scored']} rows were scored"
-        erased = ", of which some were erased since" if document.get("erased") else ""
-        return f"no row of this run has this id; ids are compared as text, and {scored}{erased}"
-    if pc.any(flagged[0]).as_py():
-        return f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}"
-    return f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
 
 
 def _as_it_was(model: Model, then: dict[str, Any]) -> Model:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import Parameter, signature
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -64,42 +66,76 @@ class Rows:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return pq.read_schema(self.path)
+        with parquet_file(self.path) as table:
+            return table.schema_arrow
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Ranks of the flagged rows in the order of the table, from 0 on; equal scores rank in this order."""
+        """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
+        what = "rank" if "rank" in self.schema.names else "score"
         n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
         # Of millions each copy counts.
-        falling, start = np.empty(n_flagged), 0
-        for batch in self.batches(["score", "flagged"]):
-            scores = batch["score"].filter(batch["flagged"]).to_numpy()
-            falling[start : start + len(scores)] = -scores
-            start += len(scores)
-        order = np.argsort(falling, kind="stable")
-        del falling
+        values, start = np.empty(n_flagged, np.uint32 if what == "rank" else float), 0
+        for batch in self.batches([what, "flagged"]):
+            mine = batch[what].filter(batch["flagged"]).to_numpy()
+            values[start : start + len(mine)] = mine
+            start += len(mine)
+        if what == "rank":
+            return values
+        order = np.argsort(np.negative(values, out=values), kind="stable")
+        del values
         ranks = np.empty(n_flagged, np.uint32)
-        ranks[order] = np.arange(n_flagged, dtype=np.uint32)
+        ranks[order] = np.arange(1, n_flagged + 1, dtype=np.uint32)
         return ranks
 
-    def flagged(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-        """Some columns of the flagged rows in the order of the table, in batches, with their ranks."""
-        start = 0
-        for batch in self.batches([*columns, "flagged"]):
-            rows = batch.filter(batch["flagged"]).select(list(columns))
-            yield rows, self.ranks[start : start + rows.num_rows]
+    def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the flagged rows in the order of the table, in batches, with their `rank`."""
+        start, names = 0, [name for name in columns if name != "rank"]
+        for batch in self.batches([*names, "flagged"]):
+            rows = batch.filter(batch["flagged"]).select(names)
+            ranks = pa.array(self.ranks[start : start + rows.num_rows], pa.int64())
+            yield rows.append_column("rank", ranks)
             start += rows.num_rows
 
-    def listed(self, columns: Sequence[str], first: int = 0, last: int | None = None) -> pa.Table:
-        """Some columns of the flagged rows from one place in the ranking, 0 being the first, to another."""
-        end = len(self.ranks) if last is None else last
-        parts, ranks = [pa.schema(map(self.schema.field, columns)).empty_table()], [self.ranks[:0]]
-        for rows, rank in self.flagged(columns):
-            mine = (rank >= first) & (rank < end)
-            if mine.any():
-                parts.append(pa.Table.from_batches([rows.filter(pa.array(mine))]))
-                ranks.append(rank[mine])
-        return pa.concat_tables(parts).take(np.argsort(np.concatenate(ranks)))
+    def ranked_schema(self, columns: Sequence[str]) -> pa.Schema:
+        """The columns of `flagged`."""
+        fields = [self.schema.field(name) for name in columns if name != "rank"]
+        return pa.schema([*fields, pa.field("rank", pa.int64())])
+
+    def first(self, columns: Sequence[str], most: int | None = None) -> pa.Table:
+        """Some columns of the flagged rows, and their `rank`, by rank: of all, or of so many."""
+        # Of the rows of somebody who was erased the ranks are missing.
+        last = self.ranks.max(initial=0) if most is None else most
+        parts = (rows.filter(pc.less_equal(rows["rank"], last)) for rows in self.flagged(columns))
+        return pa.Table.from_batches(parts, self.ranked_schema(columns)).sort_by("rank")
+
+    def by_rank(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The same of all of them, `PIECE_ROWS` at a time.
+
+        The rows of each piece gather in a file beside this one, so that the table is gone through once.
+        """
+        ends = np.arange(PIECE_ROWS, len(self.ranks), PIECE_ROWS)
+        if not len(ends):
+            yield self.first(columns)
+            return
+        with TemporaryDirectory(dir=self.path.parent) as folder:
+            pieces = [Path(folder) / str(number) for number in range(len(ends) + 1)]
+            with ExitStack() as stack:
+                schema = self.ranked_schema(columns)
+                writers = [stack.enter_context(pa.ipc.new_file(str(piece), schema)) for piece in pieces]
+                for rows in self.flagged(columns):
+                    rows = rows.sort_by("rank")
+                    cuts = [0, *np.searchsorted(rows["rank"].to_numpy(), ends, side="right"), rows.num_rows]
+                    for writer, (start, end) in zip(writers, pairwise(cuts), strict=True):
+                        writer.write_batch(rows.slice(start, end - start))
+            for piece in pieces:
+                with pa.OSFile(str(piece)) as file:
+                    yield pa.ipc.open_file(file).read_all().sort_by("rank")
+                piece.unlink()
+
+    def of(self, unit: str, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Some columns of the rows whose `id` or `group` is this one."""
+        return pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name).to_pylist()
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Those of some ids, of groups where rows come in groups, that have no row."""
@@ -118,7 +154,7 @@ class Rows:
                 if numbered:
                     flagged = batch["flagged"].to_numpy(zero_copy_only=False)
                     rank, n_flagged = np.zeros(len(flagged), np.int64), int(np.count_nonzero(flagged))
-                    rank[flagged] = 1 + self.ranks[start : start + n_flagged].astype(np.int64)
+                    rank[flagged] = self.ranks[start : start + n_flagged]
                     rows = rows.append_column("rank", pa.array(rank, mask=~flagged))
                     start += n_flagged
                 append(rows.filter(pa.array(~gone(batch))))
@@ -143,8 +179,8 @@ class Rows:
         del self.schema
 
 
-# Rows in memory at a time: for more of them the table is gone through again.
-PIECE_ROWS = 300_000
+# Rows in memory at a time.
+PIECE_ROWS = 100_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -156,29 +192,26 @@ FORMULA = re.compile(
 MAY_BEGIN = BEGINS + "[^0-9A-Za-z]*['=+@\t\r\n＝＋－＠﹦﹢﹣﹫−-]"
 
 
-def flagged_rows(table: Rows) -> Iterator[pa.Table]:
-    """The flagged rows by rank, some at a time.
-
-    Columns: `COLUMNS`, the chances where they are earned, what the ledger knew, and what the contract wants
-    shown, by its own name unless one of these is called so.
-    """
-    names, ours = table.schema.names, (*COLUMNS, *CHANCES, *HISTORY)
-    shown = {name: name.removeprefix(DISPLAY) for name in names if name.startswith(DISPLAY)}
-    wanted = [*(name for name in ours if name in names), *shown]
-    called = [name if shown.get(name, name) in ours else shown[name] for name in wanted]
-    for start in range(0, max(len(table.ranks), 1), PIECE_ROWS):
-        rows = table.listed(wanted, start, start + PIECE_ROWS).rename_columns(called)
-        if "rank" not in wanted:
-            rows = rows.add_column(0, "rank", pa.array(np.arange(start, start + rows.num_rows) + 1))
-        if "group" not in wanted:
-            rows = rows.add_column(COLUMNS.index("group"), "group", pa.nulls(rows.num_rows, pa.string()))
-        yield rows
-
-
 def write_flagged(path: Path, rows: Rows) -> None:
     """Write `flagged.csv`: the flagged rows, the highest score first, as a spreadsheet may read them."""
     with path.open("wb") as file:
-        write_table(file, flagged_rows(rows))
+        write_table(file, map(as_listed, rows.by_rank(listed_columns(rows.schema))))
+
+
+def listed_columns(schema: pa.Schema) -> list[str]:
+    """Of a night's columns those that `flagged.csv` has, what the contract wants shown at the end."""
+    ours = [name for name in (*COLUMNS, *CHANCES, *HISTORY) if name in schema.names]
+    return [*ours, *(name for name in schema.names if name.startswith(DISPLAY))]
+
+
+def as_listed(rows: pa.Table) -> pa.Table:
+    """Rows as `flagged.csv` has them: a column to display has its own name, unless one of ours has it."""
+    ours = (*COLUMNS, *CHANCES, *HISTORY)
+    if "group" not in rows.column_names:
+        rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
+    shown = {name: name.removeprefix(DISPLAY) for name in rows.column_names if name.startswith(DISPLAY)}
+    rows = rows.select([*(name for name in ours if name in rows.column_names), *shown])
+    return rows.rename_columns({name: own for name, own in shown.items() if own not in ours})
 
 
 def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
@@ -316,7 +349,8 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
             )
     if "flagged.csv" not in run.outputs:
         raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
-    rows = pa.concat_tables(flagged_rows(Rows(folder / "scores.parquet")))
+    scores = Rows(folder / "scores.parquet")
+    rows = as_listed(scores.first(listed_columns(scores.schema)))
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))

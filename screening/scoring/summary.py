@@ -150,7 +150,7 @@ class Summary:
     def flagged_cases(self, rows: Rows) -> tuple[str, ...]:
         """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
         if self.groups is None:
-            return tuple(rows.listed(["id"])["id"].to_pylist())
+            return tuple(rows.first(["id"])["id"].to_pylist())
         hit = [row for row in self.groups.to_pylist() if row["flagged"]]
         return tuple(row["group"] for row in sorted(hit, key=lambda row: (-row["top"], row["group"])))
 
@@ -249,7 +249,7 @@ class Summary:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         cases = self.cases.explained(self.model)
         if len(cases) < min(self.n_flagged, self.shown):
-            cases += cases_of(self.model, rows.listed(rows.schema.names, len(cases), self.shown))
+            cases += cases_of(self.model, rows.first(rows.schema.names, self.shown).slice(len(cases)))
         return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
 
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from screening.errors import Locked, ModelError, ScreenError
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
-from screening.ledger.nights import Published, published
+from screening.ledger.nights import published
 from screening.ledger.register import Artefact, hand_out
 from screening.ledger.status import Excuses, excused
 from screening.ledger.verifying import refuse_older
@@ -31,7 +31,7 @@ from screening.schemas.figures import Rule
 from screening.schemas.history import OverviewDocument, SeriesNight, worst
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
-from screening.site.processes import Budget, Ended, Order, Processes, Workers
+from screening.site.processes import Budget, Ended, Processes
 from screening.site.site import Network
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_document
@@ -46,7 +46,7 @@ DAY = datetime.timedelta(days=1)
 PAUSE_SECONDS = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """One night of one series with one model."""
 
@@ -55,12 +55,11 @@ class Task:
     model: Path
     cohort: str
     out: Path
-    shadow: bool = False
-    late: bool = False  # A missed night.
-    # The run of this very table, where it stands already.
-    known: RunDocument | None = field(default=None, compare=False)
-    excuses: Excuses = field(default=Excuses({}, {}), compare=False)
-    accepted: str | None = None  # Why the delivery is taken as it is.
+    shadow: bool
+    late: bool  # A missed night.
+    excuses: Excuses
+    known: RunDocument | None  # The run of this very table, where it stands already.
+    accepted: str | None  # Why the delivery is taken as it is.
 
     @property
     def given_up(self) -> str | None:
@@ -69,13 +68,8 @@ class Task:
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """What the overview says of it."""
-        own: dict[str, Any] = {
-            "series": self.series,
-            "night": self.night,
-            "shadow": self.shadow,
-            "model": self.model.name,
-        }
-        return SeriesNight(status=status, **(own | facts))
+        own: dict[str, Any] = {"series": self.series, "night": self.night, "shadow": self.shadow}
+        return SeriesNight(status=status, **({"model": self.model.name} | own | facts))
 
 
 @dataclass(frozen=True)
@@ -85,11 +79,6 @@ class Plan:
     tasks: Sequence[Task]  # The oldest night first, each champion before its shadows.
     in_force: Mapping[str, str]  # By night, the key of the run that is in force.
     since: str  # The first night that would be caught up.
-
-    def accepting(self, reason: str) -> Plan:
-        """Tonight is scored whatever its delivery looks like, even where it was scored."""
-        tasks = [task if task.late else replace(task, known=None, accepted=reason) for task in self.tasks]
-        return replace(self, tasks=tasks)
 
 
 def run_night(
@@ -120,12 +109,10 @@ def run_night(
             workers.check([network.folder, network.site.runs], secret=network.has_password())
         network.pages.prepare()
         minutes = max(network.series[name].minutes for name in wanted)
-        plans = _patiently(lambda: _plans(network, night), minutes)
-        if accept_delivery is not None:
-            plans |= {name: plans[name].accepting(accept_delivery) for name in only}
-        children = Processes(network.site.runs) if workers is None else Workers(workers)
-        work = _Work(network, children, Budget(network.site.jobs, network.site.memory_mb), told)
-        done = work.all({name: plan for name, plan in plans.items() if name in wanted})
+        accepted = dict.fromkeys(only, accept_delivery)
+        plans = _patiently(lambda: _plans(network, night, accepted), minutes)
+        work = _Work(network, Processes(network.site.runs, workers), told)
+        done = work.all([plan for name, plan in plans.items() if name in wanted])
         lines = {
             task: done.get(task) or _as_it_stands(network, task)
             for plan in plans.values()
@@ -150,13 +137,14 @@ def _patiently(attempt: Callable[[], Done], minutes: float) -> Done:
 
 
 class _Work:
-    def __init__(self, network: Network, children: Processes | Workers, budget: Budget, told: Told):
-        self.network, self.children, self.budget, self.told = network, children, budget, told
+    def __init__(self, network: Network, children: Processes, told: Told):
+        self.network, self.children, self.told = network, children, told
+        self.budget = Budget(network.site.jobs, network.site.memory_mb)
 
-    def all(self, plans: Mapping[str, Plan]) -> dict[Task, SeriesNight]:
+    def all(self, plans: Sequence[Plan]) -> dict[Task, SeriesNight]:
         """The series side by side, the nights of each in their order."""
         # Each thread with the caller's settings, such as the form of log lines.
-        series = [delayed(copy_context().run)(self._series, plan) for plan in plans.values()]
+        series = [delayed(copy_context().run)(self._series, plan) for plan in plans]
         try:
             lines = Parallel(n_jobs=max(len(plans), 1), backend="threading")(series)
         except BaseException:
@@ -197,7 +185,12 @@ class _Work:
         end, earlier = time.monotonic() + 60 * minutes, list[Ended]()
 
         def attempt() -> Ended:
-            ended = self.children.run(_order(self.network, task, end - time.monotonic()))
+            ended = self.children.run(
+                _words(self.network, task),
+                {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": task.cohort},
+                self.network.series[task.series].jobs,
+                end - time.monotonic(),
+            )
             if ended.code == LOCKED:
                 earlier.append(ended)
                 raise Locked(str(ended.said))
@@ -209,7 +202,7 @@ class _Work:
             return earlier[-1]
 
 
-def _order(network: Network, task: Task, seconds: float) -> Order:
+def _words(network: Network, task: Task) -> list[str]:
     """The command that scores a night."""
     plan, pages = network.series[task.series], network.pages_of(task.series)
     options: dict[str, object] = {
@@ -227,8 +220,7 @@ def _order(network: Network, task: Task, seconds: float) -> Order:
     if pages is not None and not task.shadow:
         options |= {"--publish": pages.directory, "--mode": network.site.mode, "--group": network.site.group}
     given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
-    words = ["score", str(task.model), *given, *(["--shadow"] if task.shadow else [])]
-    return Order(words, {"SCREEN_LEDGER": network.ledger, "SCREEN_COHORT": task.cohort}, plan.jobs, seconds)
+    return ["score", str(task.model), *given, *(["--shadow"] if task.shadow else [])]
 
 
 def _line(
@@ -291,19 +283,21 @@ def _document(
     )
 
 
-def _plans(network: Network, night: str) -> dict[str, Plan]:
+def _plans(network: Network, night: str, accepted: Mapping[str, str | None]) -> dict[str, Plan]:
     with open_ledger(network.ledger, make=True) as ledger:
         refuse_older(ledger, network.site.runs)
-        return {name: plan_of(network, ledger, name, night) for name in network.series}
+        return {name: _plan(network, ledger, name, night, accepted.get(name)) for name in network.series}
 
 
-def plan_of(network: Network, ledger: Ledger, name: str, night: str) -> Plan:
-    """Return what there is to do for a series; a night whose run was lost is missed too."""
-    plan = network.series[name]
+def _plan(network: Network, ledger: Ledger, name: str, night: str, accepted: str | None) -> Plan:
+    """What there is to do for a series; a night whose run was lost is missed too.
+
+    `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
+    """
+    plan, there, excuses = network.series[name], published(ledger, name), excused(ledger, name)
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
     tonight = datetime.date.fromisoformat(night)
     days = [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
-    there, excuses = published(ledger, name), excused(ledger, name)
     missed = [
         day
         for day in days
@@ -311,21 +305,20 @@ def plan_of(network: Network, ledger: Ledger, name: str, night: str) -> Plan:
         and _run_in_force(network.out(name, day), {there.in_force.get(day)}) is None
         and _lies_there(network.cohort(name, day))
     ]
-    tasks = [task for day in [*missed, night] for task in _of_night(network, name, day, day != night, there)]
-    tasks = [replace(task, excuses=excuses) for task in tasks]
-    return Plan(tasks, there.in_force, min([night, *days]))
-
-
-def _of_night(network: Network, name: str, night: str, late: bool, there: Published) -> list[Task]:
-    plan, cohort = network.series[name], network.cohort(name, night)
     tasks = []
-    for model in (None, *plan.shadow):
-        out = network.out(name, night, model)
-        known = _run_in_force(out, {there.in_force.get(night)} if model is None else there.shadow)
-        if known is not None and [file.sha256 for file in known.input.files] != digests(cohort):
-            known = None
-        tasks.append(Task(name, night, model or plan.model, cohort, out, model is not None, late, known))
-    return tasks
+    for day in [*missed, night]:
+        cohort, accept = network.cohort(name, day), accepted if day == night else None
+        for model in (None, *plan.shadow):
+            out = network.out(name, day, model)
+            known = _run_in_force(out, {there.in_force.get(day)} if model is None else there.shadow)
+            if known is not None and (
+                accept or [file.sha256 for file in known.input.files] != digests(cohort)
+            ):
+                known = None
+            shadow, late = model is not None, day != night
+            own = model or plan.model
+            tasks.append(Task(name, day, own, cohort, out, shadow, late, excuses, known, accept))
+    return Plan(tasks, there.in_force, min([night, *days]))
 
 
 def _run_in_force(out: Path, keys: set[str | None] | frozenset[str]) -> RunDocument | None:

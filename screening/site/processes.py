@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -44,16 +45,6 @@ INHERITED = (
 )  # fmt: skip
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
-
-
-@dataclass(frozen=True)
-class Order:
-    """A command for a process: its words, what only its environment tells it, and what it may take."""
-
-    words: Sequence[str]
-    secrets: Mapping[str, str]  # URLs may hold passwords, and words stand in lists of processes.
-    jobs: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -92,26 +83,24 @@ class Budget:
         """Wait until so much is left, and hold it."""
         with self._changed:
             self._changed.wait_for(lambda: self._left[0] >= jobs and self._left[1] >= memory_mb)
-            self._take(jobs, memory_mb)
+            self._left = [self._left[0] - jobs, self._left[1] - memory_mb]
         try:
             yield
         finally:
             with self._changed:
-                self._take(-jobs, -memory_mb)
+                self._left = [self._left[0] + jobs, self._left[1] + memory_mb]
                 self._changed.notify_all()
-
-    def _take(self, jobs: int, memory_mb: int) -> None:
-        self._left[0] -= jobs
-        self._left[1] -= memory_mb
 
 
 class Processes:
     """The processes that work now, so that all can be stopped; each ends when this one does.
 
     `runs`: a folder of this site, for the server's socket where the host has no temporary folder.
+    `cluster`: the processes are on its workers.
     """
 
-    def __init__(self, runs: Path | None = None) -> None:
+    def __init__(self, runs: Path | None = None, cluster: Cluster | None = None) -> None:
+        self._cluster = cluster
         try:
             tempfile.gettempdir()
         except FileNotFoundError:  # a read-only root
@@ -126,10 +115,20 @@ class Processes:
         self._guard = threading.Lock()
         self._over = False
 
-    def run(self, order: Order) -> Ended:
-        """Run `screen WORDS` with JSON logs, for so long at most."""
+    def run(self, words: Sequence[str], secrets: Mapping[str, str], jobs: int, seconds: float) -> Ended:
+        """Run `screen WORDS` with JSON logs, for so long at most.
+
+        `secrets`: of its environment alone: URLs may hold passwords, and words stand in lists of processes.
+        `jobs`: threads that it may take.
+        """
+        if self._cluster is not None:
+            order = (words, secrets, jobs, seconds)
+            try:
+                return next(in_parallel(_run_on_worker, [order], cluster=self._cluster))
+            except ClusterError as error:  # what goes wrong there concerns this night alone
+                return Ended(2, [{"event": str(error), "exit_code": 2}])
         listener, speaker = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_work, args=(order, speaker))
+        process = self._context.Process(target=_work, args=(words, secrets, jobs, speaker))
         with self._guard:
             if self._over:
                 return Ended(143)
@@ -142,7 +141,7 @@ class Processes:
         speaker.close()
         # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
         ends: list[Connection | int] = [listener, process.sentinel]
-        late = not wait(ends, order.seconds)
+        late = not wait(ends, seconds)
         if late:
             process.terminate()
             wait(ends, GRACE_SECONDS)
@@ -162,6 +161,8 @@ class Processes:
 
     def stop(self) -> None:
         """Start nothing more, and have what works clean up and end."""
+        if self._cluster is not None:
+            self._cluster.call_off()
         with self._guard:
             self._over = True
             working = list(self._working)
@@ -173,30 +174,10 @@ class Processes:
                 process.kill()
 
 
-class Workers:
-    """Runs commands like `Processes` does, each in a process of its own on a worker of a cluster."""
-
-    def __init__(self, cluster: Cluster):
-        self._cluster = cluster
-
-    def run(self, order: Order) -> Ended:
-        """Run a command on a worker; what goes wrong there concerns this night alone."""
-        try:
-            (ended,) = in_parallel(run_on_worker, [(order,)], cluster=self._cluster)
-        except ClusterError as error:
-            return Ended(2, [{"event": str(error), "exit_code": 2}])
-        return ended
-
-    def stop(self) -> None:
-        """Call off what waits or works."""
-        self._cluster.call_off()
-
-
-def run_on_worker(order: Order) -> Ended:
-    """Run a command in a process of its own, where this one is a worker."""
+def _run_on_worker(*order: Any) -> Ended:
     # Workers of dask are daemons, which may have no children; this one ends when its parent does.
     multiprocessing.current_process().daemon = False
-    return Processes().run(order)
+    return Processes().run(*order)
 
 
 @contextmanager
@@ -211,17 +192,17 @@ def _inherited() -> Iterator[None]:
         os.environ |= known
 
 
-def _work(order: Order, speaker: Connection) -> None:
+def _work(words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection) -> None:
     """Be the command, and tell its log once it has ended."""
     sys.stderr = log = io.StringIO()
     try:
         _end_with_parent()
         for number in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
-        os.environ |= {**order.secrets, **dict.fromkeys(THREADS, str(order.jobs))}
-        pa.set_cpu_count(order.jobs)
-        sys.argv = ["screen", "--log", "json", *order.words]
-        with threadpool_limits(order.jobs):
+        os.environ |= {**secrets, **dict.fromkeys(THREADS, str(jobs))}
+        pa.set_cpu_count(jobs)
+        sys.argv = ["screen", "--log", "json", *words]
+        with threadpool_limits(jobs):
             runpy.run_module("screening", run_name="__main__")
     except MemoryError:
         log.write(json.dumps({"event": f"not enough memory to begin: {MEMORY}", "exit_code": 2}))
