@@ -21,9 +21,10 @@ from screening import read_cohort, train
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases, entering
+from screening.ledger.kinds import Night
+from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.shift import cells_of, inner_edges, shift
+from screening.metrics.control import cells_of, inner_edges, shift
 from screening.report.rules import drift_alarms
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference
@@ -192,10 +193,10 @@ def long_history(nights: int) -> None:
     rng = np.random.default_rng(3)
     facts = {
         "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-        "minutes_per_review": 10.0, "capacity": 20, "unflagged": {"cases": 210},
-        "rows": {"read": 240, "scored": 240, "refused": 0, "flagged": 30},
+        "minutes_per_review": 10.0, "capacity": 20, "unflagged": {"cases": 210}, "series": "ward-7",
+        "read": 240, "scored": 240, "refused": 0, "flagged": 30,
+        "question": {"label": "infected", "positive": ["yes"], "id": "patient", "group": None},
     }  # fmt: skip
-    question = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
     with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "l.db", make=True) as ledger:
         for night in range(nights):
             date = str(datetime.date(2023, 1, 1) + datetime.timedelta(days=night))
@@ -204,8 +205,8 @@ def long_history(nights: int) -> None:
                 unit="row", known=(34,) * 20, counted=(12,) * 20, distance=0.05, p=0.5, who=who, cell=cell
             )
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
-            brought = NightCases(date, question, date, names, (), facts | {"drift": drift.to_dict()})
-            with entering(ledger, brought) as tonight:
+            brought = Night.from_dict(facts | {"key": date, "night": date, "drift": drift})
+            with entering(ledger, brought, names) as tonight:
                 tonight.enter(())
             judged = {*names[:15], *tonight.drawn}
             record_verdicts(ledger, date, [Verdict(name, "ruled out") for name in judged])

@@ -28,11 +28,11 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
+from screening.ledger.kinds import Night
 from screening.ledger.model_registry import promote, record_retraining
-from screening.ledger.nights import NightCases, entering
+from screening.ledger.nights import entering
 from screening.ledger.status import Due, Pulse, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.report.page import render_overview
@@ -59,7 +59,9 @@ def model(name: str) -> str:
 class Entered:
     """Something that is entered in a ledger: a night, verdicts, or another champion."""
 
-    night: NightCases | None = None
+    night: Night | None = None
+    flagged: tuple[str, ...] = ()
+    sampled: tuple[str, ...] = ()
     force: bool = False
     key: str = ""
     verdicts: tuple[Verdict, ...] = ()
@@ -71,7 +73,7 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            with entering(ledger, self.night, force=self.force) as tonight:
+            with entering(ledger, self.night, self.flagged, self.sampled, force=self.force) as tonight:
                 if tonight.head is None:
                     tonight.enter(())
         elif self.champion is not None:
@@ -183,19 +185,16 @@ class Ward:
         facts = {
             "run_id": "r", "model": model(name), "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
             "minutes_per_review": 10.0, "capacity": 30, "table": table or date, "drift": drift,
-            "rows": {"read": ROWS, "scored": ROWS, "refused": 0, "flagged": FLAGGED},
-            "unflagged": {"cases": ROWS - FLAGGED},
+            "read": ROWS, "scored": ROWS, "refused": 0, "flagged": FLAGGED, "series": self.name,
+            "unflagged": {"cases": ROWS - FLAGGED}, "question": QUESTION, "known_days": KNOWN_DAYS,
+            "key": f"{self.name} {date} {table or name}", "night": date, "shadow": shadow,
         }  # fmt: skip
-        key = f"{self.name} {date} {table or name}"
-        one = NightCases(
-            key, QUESTION, date, flagged, tuple(names[-SAMPLED:]), facts, named=self.name, shadow=shadow,
-            known_days=KNOWN_DAYS,
-        )  # fmt: skip
+        one = Night.from_dict(facts)
         if not shadow:
-            self._count(one)
-        return Entered(night=one, force=bool(table))
+            self._count(one, flagged)
+        return Entered(night=one, flagged=flagged, sampled=tuple(names[-SAMPLED:]), force=bool(table))
 
-    def _count(self, one: NightCases) -> None:
+    def _count(self, one: Night, flagged: tuple[str, ...]) -> None:
         """What the night must come to, by the rules as the documents tell them."""
         before = sorted(night for night in self.in_force if night < one.night)
         yesterday = self.in_force[before[-1]][1] if before else {}
@@ -204,7 +203,7 @@ class Ward:
             name: (night, word) for (night, name, _), word in sorted(self.said.items()) if night < one.night
         }
         states: Counter = Counter()
-        for name in one.flagged:
+        for name in flagged:
             row, (night, word) = yesterday.get(name, 0), last.get(name, ("", ""))
             since_first = row > 0 and night >= before[-min(row, len(before))]
             if word == "confirmed" and (since_first or night >= recent):
@@ -213,8 +212,8 @@ class Ward:
                 states["ruled_out"] += 1
             else:
                 states["pending" if row else "new"] += 1
-        self.in_force[one.night] = (one.key, {name: yesterday.get(name, 0) + 1 for name in one.flagged})
-        resolved = len(yesterday.keys() - set(one.flagged))
+        self.in_force[one.night] = (one.key, {name: yesterday.get(name, 0) + 1 for name in flagged})
+        resolved = len(yesterday.keys() - set(flagged))
         names = ("new", "pending", "ruled_out", "known")
         counted = {name: states[name] for name in names} | {"cases": FLAGGED, "no_longer_flagged": resolved}
         self.counted.append({"night": one.night, "model": one.model[:12]} | counted)

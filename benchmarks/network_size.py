@@ -14,16 +14,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
 from network import Ward, date_of, due, model
 
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import Ledger, open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
 from screening.ledger.nights import entering
 from screening.ledger.status import pulses
 
@@ -88,14 +86,12 @@ def measured(ledger: Ledger, engine: sa.Engine, wards: list[Ward], nights: int) 
             server = Path(place, "postmaster.pid").read_text().split()[0]
             assert server.isdigit()
     ward = wards[0]
-    before = next(
-        one.night for one in reversed(ward.entered) if one.night is not None and not one.night.shadow
-    )
+    before = next(one for one in reversed(ward.entered) if one.night is not None and not one.night.shadow)
 
     def write(number: int) -> None:
         ledger.clock = lambda: f"{date_of(nights + number)}T04:00:00+00:00"
-        night = replace(before, key=f"{number:064d}", night=date_of(nights + number))
-        with entering(ledger, night) as tonight:
+        night = before.night.replace(key=f"{number:064d}", night=date_of(nights + number))
+        with entering(ledger, night, before.flagged, before.sampled) as tonight:
             tonight.enter(())
 
     print("| | processor s | clock s |\n|---|---|---|")

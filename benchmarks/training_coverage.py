@@ -32,8 +32,8 @@ from sets import skip_unless_there, table
 
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
+from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
-from screening.metrics.p_values import group_maxima, p_values
 from screening.metrics.paired import auroc_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, widening
 from screening.metrics.ranking import auroc, delong, placements, spread

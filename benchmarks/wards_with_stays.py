@@ -27,7 +27,8 @@ from scipy.stats import norm
 
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases, entering
+from screening.ledger.kinds import Night
+from screening.ledger.nights import entering
 from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import level_of_every_look, ratio_interval
@@ -122,9 +123,10 @@ def nights_of(
     promised = SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
     facts = {
         "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": point.threshold},
-        "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "attention": [],
+        "title": None, "minutes_per_review": None, "capacity": None, "promised": promised, "drift": None,
+        "series": "ward-7", "read": ward.beds, "scored": ward.beds, "refused": 0, "draw": AUDIT,
+        "question": {"label": "ill", "positive": ["yes"], "id": "patient", "group": None},
     }  # fmt: skip
-    question = {"label": "ill", "positive": ["yes"], "id": "patient", "group": None}
     due: list[tuple[int, str, list[Verdict]]] = []
     for number in range(nights):
         date = str(datetime.date(2025, 1, 1) + datetime.timedelta(days=number))
@@ -133,11 +135,9 @@ def nights_of(
         flagged = [names[i] for i in order if scores[i] >= point.threshold]
         rest = [names[i] for i in order if scores[i] < point.threshold]
         sampled = tuple(rest[i] for i in rng.permutation(len(rest))[:AUDIT])
-        rows = {"read": ward.beds, "scored": ward.beds, "refused": 0, "flagged": len(flagged)}
-        counted = facts | {"rows": rows, "unflagged": {"cases": len(rest)}}
         key = f"{rng.integers(2**62):064x}"
-        brought = NightCases(key, question, date, tuple(flagged), sampled, counted, draw=AUDIT)
-        with entering(ledger, brought) as tonight:
+        counted = {"flagged": len(flagged), "unflagged": {"cases": len(rest)}, "key": key, "night": date}
+        with entering(ledger, Night.from_dict(facts | counted), flagged, sampled) as tonight:
             tonight.enter(())
             cases = tonight.known(flagged)
         has_it = dict(zip(names, ill, strict=True))

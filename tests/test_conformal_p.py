@@ -11,7 +11,7 @@ from report_fixture import nosocomial_run
 from scipy.stats import false_discovery_control
 
 from screening import read_cohort, score, train
-from screening.metrics.p_values import group_maxima, p_values, resolution_warning
+from screening.metrics.calibration import group_maxima, p_values, resolution_warning
 from screening.report import draw_run
 from screening.schemas.run import RunDocument
 from screening.scoring.reference_distribution import Discoveries

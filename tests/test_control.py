@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from test_ledger import FACTS, QUESTION, enter
+from test_ledger import enter, night
 
 from screening.ledger.control import control_charts
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases
 from screening.metrics.control import BASELINE, LEAST, TAIL, limits
 from screening.report.history import render_history, sentences
 from screening.schemas.history import HistoryDocument
@@ -165,11 +164,10 @@ def told(tmp_path_factory):
         for day in range(1, 31):
             loud = day == 30
             flagged = tuple(f"P{day:02d}{n:02d}" for n in range(48 if loud else 10 + day % 4))
-            rows = {"read": 200, "scored": 200, "refused": 0, "flagged": len(flagged)}
+            rows = {"read": 200, "scored": 200, "flagged": len(flagged)}
             missing = {"missing": 400 if loud else 60 + day % 7, "values": 2000}
-            facts = FACTS | {"rows": rows, "unflagged": {"cases": 200 - len(flagged)}, "missing": missing}
-            date = f"2026-01-{day:02d}"
-            enter(ledger, NightCases(date, QUESTION, date, flagged, (), facts))
+            rest = {"cases": 200 - len(flagged)}
+            enter(ledger, night(day, flagged, unflagged=rest, missing=missing, **rows))
         return json.loads(json.dumps(history(ledger)))
 
 

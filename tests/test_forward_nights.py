@@ -1,13 +1,12 @@
 """What a model's nights show beside what its page promised, and when it is to be reviewed."""
 
 import datetime
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_ledger import FACTS, enter
+from test_ledger import enter
 from test_series import of_ward
 
 from screening.ledger.history import history
@@ -32,19 +31,15 @@ def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PRO
         flagged = rng.random(PATIENTS) < np.where(ill, FOUND, FALSE)
         names = np.array([f"{day}-{at}" for at in range(PATIENTS)], object)
         sampled = rng.permutation(np.flatnonzero(~flagged))[:8]
-        facts = FACTS | {
-            "model": model * 64, "promised": promised, "review_by": "2026-04-01",
-            "rows": {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": int(flagged.sum())},
-            "unflagged": {"cases": int((~flagged).sum())},
-        }  # fmt: skip
-        one = replace(
-            of_ward("ward-1", day, "", model), facts=facts, flagged=tuple(names[flagged]),
-            sampled=tuple(names[sampled]),
+        one = of_ward(
+            "ward-1", day, names[flagged], model, names[sampled], promised=promised,
+            review_by="2026-04-01", read=PATIENTS, scored=PATIENTS, flagged=int(flagged.sum()),
+            unflagged={"cases": int((~flagged).sum())},
         )  # fmt: skip
         enter(ledger, one, force=True)
         judged = [*np.flatnonzero(flagged), *sampled]
         words = [Verdict(names[at], "confirmed" if ill[at] else "ruled out") for at in judged]
-        record_verdicts(ledger, one.key, words)
+        record_verdicts(ledger, one.night.key, words)
 
 
 def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from screening import read_cohort, train
 from screening.errors import RecipeError, UsageError
 from screening.estimators.ensembles import oriented_decisions
+from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
-from screening.metrics.p_values import p_values
 from screening.model_selection.judge import HeldOutScores, check_model, refuse_too_few
 from screening.model_selection.search import APART, CONSTANT, choose_setting
 from screening.model_selection.validation import Validation

@@ -6,15 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from test_ledger import FACTS, QUESTION, enter, night
+from test_ledger import enter, night
 
 from screening.ledger.database import STATES, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
-from screening.ledger.nights import NightCases
 from screening.ledger.verdicts import Verdict, record_verdicts
+from screening.metrics.control import cells_of, inner_edges
 from screening.metrics.intervals import wilson
-from screening.metrics.shift import cells_of, inner_edges
 from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
@@ -43,15 +42,10 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
         drift = ScoreCounts(
             unit="row", known=known, counted=counted, distance=0.1, p=0.4, who=who, cell=place
         )
-        rows = {"read": PATIENTS, "scored": PATIENTS, "refused": 0, "flagged": len(flagged)}
-        facts = FACTS | {
-            "rows": rows,
-            "unflagged": {"cases": len(rest)},
-            "drift": drift.to_dict(),
-            "capacity": 12,
-        }
+        figures = {"read": PATIENTS, "scored": PATIENTS, "flagged": len(flagged), "capacity": 12}
+        figures |= {"unflagged": {"cases": len(rest)}, "drift": drift.to_dict()}
         date = f"2026-01-{number + 1:02d}"
-        enter(ledger, NightCases(date, QUESTION, date, tuple(flagged), tuple(sampled), facts))
+        enter(ledger, night(number + 1, flagged, sampled, key=date, **figures))
         said = [Verdict(name, "confirmed" if name in ill else "ruled out") for name in [*flagged, *sampled]]
         record_verdicts(ledger, date, said)
         truth["found"] |= ill & set(flagged)
@@ -144,7 +138,7 @@ def test_a_ledger_without_a_run_has_a_page_too(tmp_path):
 
 def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        enter(ledger, NightCases("k", QUESTION, "2026-01-01", ("a",), ("z",), FACTS))
+        enter(ledger, night(1, "a", "z"))
         told = history(ledger)
 
     assert told["series"][0]["ppv"]["value"] is None
@@ -172,7 +166,7 @@ def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place
 def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
     for ward in ("ward-1", "ward-2"):
         for day in (1, 2):
-            enter(ledger, night(day, "ab", key=f"{ward} {day}", named=ward))
+            enter(ledger, night(day, "ab", key=f"{ward} {day}", series=ward))
     overview, pages = render_histories(history(ledger), "history")
 
     assert sorted(pages) == ["ward-1.html", "ward-2.html"]

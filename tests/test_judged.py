@@ -1,13 +1,15 @@
 """What reviews say: of those judged, and of all flagged by verdicts and random audit; counts by hand."""
 
+import datetime
+
 import numpy as np
 import pytest
-from test_ledger import FACTS, QUESTION, enter, states
+from test_ledger import QUESTION, enter, states
+from test_ledger import night as brought
 
 from screening.ledger.database import open_ledger
 from screening.ledger.erasing import Whom, erase
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases
 from screening.ledger.review_stats import tally
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import weighted_share
@@ -23,8 +25,8 @@ def ledger(tmp_path):
 
 def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
     """A night of January or February, with what was said of it afterwards."""
-    date = f"2026-{1 + (day - 1) // 31:02d}-{1 + (day - 1) % 31:02d}"
-    found = enter(ledger, NightCases(date, QUESTION, date, tuple(flagged), (), FACTS, **other))
+    date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
+    found = enter(ledger, brought(day, flagged, key=date, **other))
     record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
     return found
 
@@ -35,9 +37,8 @@ def test_who_was_confirmed_last_week_comes_back_as_known_and_not_as_new(ledger):
     back = night(ledger, 8, "abc")
 
     assert states(back) == {"a": "known", "b": "new", "c": "known"}
-    assert back.counts | {"no_longer_flagged": 0} == {
-        "cases": 3, "new": 1, "pending": 0, "ruled_out": 0, "known": 2, "no_longer_flagged": 0,
-    }  # fmt: skip
+    counts = back.night
+    assert (counts.cases, counts.new, counts.pending, counts.ruled_out, counts.known) == (3, 1, 0, 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
 
     assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
     assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1})
-    assert (shown.state, shown.verdict) == ("pending", ("2026-01-01", "disputed"))
+    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
     assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
     assert "two reviewers contradict each other" in " ".join(sentence)
 
@@ -118,7 +119,7 @@ def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
-        enter(ledger, NightCases(key, QUESTION, "2026-01-01", ("a",), (), FACTS), force=True)
+        enter(ledger, brought(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
 
     assert states(night(ledger, 2, "a")) == {"a": "known"}
@@ -152,9 +153,7 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     second = night(ledger, 2, "abcdefghijklm", draw=2)
     all_who_wait = night(ledger, 3, "abcdlm", draw=9)
     none = night(ledger, 4, "nop", draw=0)
-    again = enter(
-        ledger, NightCases("2026-01-02", QUESTION, "2026-01-02", tuple("abcdefghijklm"), (), FACTS, draw=2)
-    )
+    again = enter(ledger, brought(2, "abcdefghijklm", key="2026-01-02", draw=2))
 
     assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
     assert len(second.drawn) == 2 and set(second.drawn) < set("cdefghijklm")
@@ -210,9 +209,7 @@ def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged
 def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     nameless = QUESTION | {"id": None}
     for day, word in ((1, "confirmed"), (2, "ruled out")):
-        date = f"2026-01-{day:02d}"
-        enter(ledger, NightCases(date, nameless, date, ("0",), (), FACTS))
-        record_verdicts(ledger, date, [Verdict("0", word)])
+        night(ledger, day, "0", {"0": word}, question=nameless)
     share = history(ledger)["series"][0]["ppv_flagged"]
 
     assert (share["value"], share["judged"], share["found"]) == (0.5, 2, 1)

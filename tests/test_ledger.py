@@ -1,6 +1,9 @@
 """The ledger tells new from known, says the same of the same night, and forgets nothing."""
 
+import datetime
 import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,31 +15,40 @@ from hypothesis import strategies as st
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, STATES, open_ledger
 from screening.ledger.history import history
-from screening.ledger.nights import NightCases, _state, audit_of, entering
+from screening.ledger.kinds import Night
+from screening.ledger.nights import _state, audit_of, entering, series_by
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
+from screening.schemas.history import CASE_COUNTS, Question
 from screening.schemas.run import VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {
     "run_id": "r", "model": "m" * 64, "recipe": "svm", "thresholds": {"yes": 0.5}, "title": None,
-    "minutes_per_review": 10.0, "capacity": None,
-    "rows": {"read": 10, "scored": 10, "refused": 0, "flagged": 2},
-    "unflagged": {"cases": 8}, "drift": None,
+    "minutes_per_review": 10.0, "capacity": None, "read": 10, "scored": 10, "refused": 0, "flagged": 2,
+    "unflagged": {"cases": 8}, "drift": None, "question": QUESTION,
 }  # fmt: skip
 
 
-def night(day: int, flagged: str, sampled: str = "", key: str | None = None, **other) -> NightCases:
-    """A night of January on which single letters are flagged."""
-    date = f"2026-01-{day:02d}"
-    settings = {"question": QUESTION, "facts": FACTS} | other
-    return NightCases(
-        key=key or f"key of {date}", night=date, flagged=tuple(flagged), sampled=tuple(sampled), **settings
-    )
+@dataclass(frozen=True)
+class Brought:
+    """A night as it is entered, with its cases."""
+
+    night: Night
+    flagged: tuple[str, ...]
+    sampled: tuple[str, ...]
 
 
-def enter(ledger, one: NightCases, attention=(), **how) -> SimpleNamespace:
+def night(day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures) -> Brought:
+    """A night, days counted from January on, on which single letters are flagged."""
+    date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
+    facts = FACTS | {"key": f"key of {date}", "night": date} | figures
+    series = series_by(facts.get("series"), Question.from_dict(facts["question"]))
+    return Brought(Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled))
+
+
+def enter(ledger, one: Brought, attention=(), **how) -> SimpleNamespace:
     """Enter a night, or find it; what the ledger says of it."""
-    with entering(ledger, one, **how) as tonight:
+    with entering(ledger, one.night, one.flagged, one.sampled, **how) as tonight:
         if tonight.head is None:
             tonight.enter(attention)
         return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
@@ -53,7 +65,7 @@ def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
     third = enter(ledger, night(3, "abc"))
 
     assert states(second) == states(third) == {"a": "ruled out", "b": "pending", "c": "pending"}
-    assert third.cases["a"].verdict == ("2026-01-01", "ruled out")
+    assert third.cases["a"][-2:] == ("2026-01-01", "ruled out")
 
 
 def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_is_told(ledger):
@@ -63,7 +75,7 @@ def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_
     third = enter(ledger, night(3, "a"))
 
     assert states(third) == {"a": "new"}
-    assert third.cases["a"].verdict == ("2026-01-01", "ruled out")
+    assert third.cases["a"][-2:] == ("2026-01-01", "ruled out")
     assert states(enter(ledger, night(4, "a"))) == {"a": "pending"}
 
 
@@ -79,9 +91,11 @@ def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
     again = enter(ledger, night(2, "ac", "z"))
 
-    assert (again.cases, again.counts, again.head, again.revision) == (
-        first.cases, first.counts, first.head, first.revision,
-    )  # fmt: skip
+    assert (again.cases, again.night.to_dict(), again.head) == (
+        first.cases,
+        first.night.to_dict(),
+        first.head,
+    )
     assert len(history(ledger)["runs"]) == 2
 
 
@@ -91,7 +105,7 @@ def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
     record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
     forced = enter(ledger, night(2, "ac"), force=True)
 
-    assert forced.revision == 2
+    assert forced.night.revision == 2
     assert states(forced) == {"a": "known", "c": "new"}
     runs = history(ledger, verify=True)["runs"]
     assert [(run["revision"], run["pending"], run["known"], run["in_force"]) for run in runs[1:]] == [
@@ -130,14 +144,14 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     corrected = night(1, "b", key="corrected table")
     with pytest.raises(UsageError, match="another table for the night of 2026-01-01"):
         enter(ledger, corrected)
-    assert enter(ledger, corrected, force=True).revision == 2
+    assert enter(ledger, corrected, force=True).night.revision == 2
     second = enter(ledger, night(2, "ab"))
 
     assert states(second) == {"a": "new", "b": "pending"}
 
 
 def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
-    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a")) as tonight:
+    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a").night, "a") as tonight:
         tonight.enter(())
         raise OSError("the disk is full")
     before = enter(ledger, night(2, "a"))
@@ -159,16 +173,15 @@ def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
     second = enter(ledger, night(2, "a", question=QUESTION | {"id": None}))
 
     assert states(second) == {"a": "new"}
-    assert second.counts["no_longer_flagged"] == 0
+    assert second.night.no_longer_flagged == 0
 
 
 def test_ids_of_any_script_come_back_as_they_went_in(ledger):
     odd = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a")
-    first = night(1, "")
-    enter(ledger, NightCases(first.key, QUESTION, first.night, odd, (), FACTS))
+    enter(ledger, night(1, odd))
 
     with ledger.reading() as connection:
-        assert set(reviewable(connection, first.key)[1]) == set(odd)
+        assert set(reviewable(connection, "key of 2026-01-01")[1]) == set(odd)
 
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
@@ -191,12 +204,12 @@ def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(flagged, j
             record_verdicts(ledger, f"key of 2026-01-{day + 1:02d}", verdicts)
 
         for before, now, names in zip([set(), *flagged], found, flagged, strict=False):
-            counts = now.counts
+            counts = {name: getattr(now.night, name) for name in CASE_COUNTS}
             assert counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES) == len(names)
             assert counts["no_longer_flagged"] == len(before - names)
             assert sum(case.nights > 1 for case in now.cases.values()) == len(before & names)
         runs = history(ledger, verify=True)["runs"]
-        assert [run["new"] for run in runs] == [one.counts["new"] for one in found]
+        assert [run["new"] for run in runs] == [one.night.new for one in found]
         again = [enter(ledger, night(day + 1, "".join(sorted(names)))) for day, names in enumerate(flagged)]
         assert [one.cases for one in again] == [one.cases for one in found]
         assert history(ledger)["audit"]["entries"] == history(ledger, verify=True)["audit"]["entries"]
@@ -221,20 +234,18 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
 
 
 def test_a_night_is_one_transaction(ledger):
-    broken = night(1, "ab")
-    facts = FACTS | {"thresholds": {"yes": float("nan")}}
     with pytest.raises(ValueError, match="JSON"):
-        enter(ledger, NightCases(**vars(broken) | {"facts": facts}))
+        enter(ledger, night(1, "ab", thresholds={"yes": float("nan")}))
 
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
-    assert states(enter(ledger, broken)) == {"a": "new", "b": "new"}
+    assert states(enter(ledger, night(1, "ab"))) == {"a": "new", "b": "new"}
 
 
 def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     quiet = []
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
-        with entering(ledger, night(day, flagged)) as tonight:
+        with entering(ledger, night(day, ()).night, flagged) as tonight:
             quiet.append(tonight.quiet)
             tonight.enter(())
 
@@ -244,7 +255,7 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
 @pytest.mark.parametrize(("said", "state"), [("2026-02-20", "known"), ("2026-01-10", "pending")])
 def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_recent(said, state):
     # Flagged without a break since 5 March; what was said before 1 February is old.
-    assert _state((said, "confirmed"), "2026-03-05", 2, "2026-02-01") == state
+    assert _state(said, "confirmed", "2026-03-05", 2, "2026-02-01") == state
 
 
 def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():

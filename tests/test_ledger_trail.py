@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import FACTS, enter, night
+from test_ledger import enter, night
 
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TRAIL, Unchained, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
-from screening.ledger.nights import NightCases
 from screening.ledger.trail import entries, write
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
@@ -84,7 +83,7 @@ FORGERIES = [
     ("UPDATE verdicts SET reviewer = 2 WHERE case_id = 'a'", "entry 3"),
     ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
     ("UPDATE verdicts SET case_id = 'b' WHERE case_id = 'a'", "entry 3"),
-    ("INSERT INTO marks VALUES (99, 'retire', 'ward-7', NULL)", "table marks .* entry 99"),
+    ("INSERT INTO reservations VALUES (99, 'ward-7', '2026-01-01')", "table reservations .* entry 99"),
     ("CREATE VIEW behind AS SELECT * FROM cases", "did not make: view behind"),
     ("CREATE TABLE other (name TEXT)", "did not make: table other"),
     ("UPDATE parts SET names = REPLACE(REPLACE(REPLACE(names, 'a', 'q'), 'b', 'a'), 'q', 'b') "
@@ -120,7 +119,7 @@ FORGERIES = [
     ("UPDATE verdicts SET flagged = NOT flagged WHERE case_id = 'z'", "table verdicts .* entry 4"),
     ("UPDATE verdicts SET login = 'root' WHERE case_id = 'a'", "table verdicts .* entry 3"),
     ("UPDATE verdicts SET note = 'seen twice' WHERE case_id = 'a'", "table verdicts .* entry 3"),
-    ("INSERT INTO artefacts VALUES (99, 2, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
+    ("INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
      "table artefacts .* entry 99"),
     ("CREATE TABLE tonight (case_id TEXT)", "did not make: table tonight"),
     ("ALTER TABLE cases ADD COLUMN note TEXT", "did not make: column cases.note"),
@@ -231,10 +230,10 @@ def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
 def test_what_names_no_patient_names_none(place):
     drift = {"unit": "row", "known": [1], "counted": [1], "who": [4711], "cell": [0]}
     with open_ledger(place, make=True) as ledger:
-        enter(ledger, night(1, "", "", facts=FACTS | {"drift": drift}))
-        enter(ledger, NightCases(**vars(night(2, "")) | {"flagged": ("SECRET77",), "sampled": ("SECRET78",)}))
+        enter(ledger, night(1, "", drift=drift))
+        enter(ledger, night(2, ["SECRET77"], ["SECRET78"]))
         record_verdicts(ledger, "key of 2026-01-02", [Verdict("SECRET77", "ruled out", note="SECRET79")])
-        enter(ledger, NightCases(**vars(night(3, "")) | {"flagged": ("SECRET77",)}))
+        enter(ledger, night(3, ["SECRET77"]))
         with ledger.reading() as connection:
             facts = "".join(connection.scalars(sa.select(PARTS.c.facts)))
             named = "".join(connection.scalars(sa.select(PARTS.c.names)))

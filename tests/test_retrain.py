@@ -17,9 +17,8 @@ from test_series import of_ward
 from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.io.opening import digests
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.model_selection.retraining import (
@@ -305,7 +304,7 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
 def test_of_several_verdicts_on_a_patient_the_last_one_speaks_with_the_table_it_was_given_on(ledger):
     for day in (1, 2, 3):
         one = of_ward(SERIES, day, "ab")
-        enter(ledger, replace(one, facts=one.facts | {"table": f"t{day}"}))
+        enter(ledger, replace(one, night=one.night.replace(table=f"t{day}")))
     record_verdicts(ledger, f"{SERIES} m 1", [Verdict("a", "ruled out"), Verdict("b", "confirmed")])
     record_verdicts(ledger, f"{SERIES} m 3", [Verdict("a", "confirmed")])
     enter(ledger, of_ward("ward-9", 3, "a"))

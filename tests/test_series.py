@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FACTS, enter, night, states
+from test_ledger import Brought, enter, night, states
 
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
@@ -13,16 +13,14 @@ from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
 from screening.ledger.history import history
 from screening.ledger.kinds import Forgotten, append
 from screening.ledger.model_registry import record_revision
-from screening.ledger.nights import NightCases
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
 from screening.spelling import series_name
 
 
-def of_ward(name: str, day: int, flagged: str, model: str = "m", **other) -> NightCases:
+def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> Brought:
     """A night of a ward; every ward asks the same question."""
-    facts = FACTS | {"model": model * 64}
-    return night(day, flagged, key=f"{name} {model} {day}", facts=facts, named=name, **other)
+    return night(day, flagged, sampled, key=f"{name} {model} {day}", model=model * 64, series=name, **other)
 
 
 def counts_of(ledger, name: str) -> list[dict[str, int]]:
@@ -93,14 +91,14 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     forced = enter(ledger, of_ward("ward-1", 1, "ab", "n"), force=True)
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
 
-    assert forced.revision == 2
+    assert forced.night.revision == 2
     assert states(third) == {"a": "pending", "b": "pending"}
     assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
 
 
 def test_a_table_of_another_ward_is_refused_by_name_and_night(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
-    other = night(1, "b", key="other table", named="ward-1")
+    other = night(1, "b", key="other table", series="ward-1")
     with pytest.raises(UsageError, match="series ward-1 has another table for the night of 2026-01-01"):
         enter(ledger, other)
 

@@ -9,9 +9,8 @@ from test_ledger import enter, states
 from test_series import of_ward
 
 from screening.errors import UsageError
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.schemas.history import HistoryDocument
@@ -59,8 +58,8 @@ def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
     # Ten patients a night: flagged and unflagged together.
     for day, ours, theirs in ((1, "abc", "bcd"), (2, "ab", "ab")):
         for one, flagged in ((of_ward("ward-1", day, ours), ours), (shadow(day, theirs), theirs)):
-            facts = one.facts | {"unflagged": {"cases": 10 - len(flagged)}}
-            enter(ledger, replace(one, facts=facts, sampled=tuple({"d"} - set(flagged))))
+            counted = one.night.replace(unflagged={"cases": 10 - len(flagged)})
+            enter(ledger, replace(one, night=counted, sampled=tuple({"d"} - set(flagged))))
     verdicts = [
         Verdict("a", "ruled out"), Verdict("b", "confirmed"), Verdict("c", "unsure"),
         Verdict("d", "confirmed"),
@@ -84,7 +83,7 @@ def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
 def test_nights_of_other_tables_are_in_no_agreement(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     other = shadow(1, "b")
-    enter(ledger, replace(other, facts=other.facts | {"table": "another"}))
+    enter(ledger, replace(other, night=other.night.replace(table="another")))
     found = compare_nights(ledger, "ward-1", SHADOW)
 
     assert (found.agreement, found.kappa, found.other_tables) == (None, None, 1)
@@ -103,7 +102,7 @@ def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger
     enter(ledger, shadow(2, "a"))
     again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
 
-    assert again.revision == 2
+    assert again.night.revision == 2
     assert history(ledger, verify=True)["runs"][-1]["in_force"]
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
 from screening.io.columns import Columns
+from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
-from screening.metrics.p_values import p_values
 from screening.monitoring.drift import profile
 from screening.schemas.figures import MinSensitivity, Threshold
 from screening.schemas.model import TaskFacts

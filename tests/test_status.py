@@ -14,9 +14,8 @@ from test_ledger import enter, night
 from test_series import of_ward
 
 from screening.errors import UsageError
-from screening.ledger.beside import compare_nights
 from screening.ledger.database import open_ledger
-from screening.ledger.history import history
+from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, retire
 from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
 from screening.report.history import render_history
@@ -70,8 +69,7 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
 def test_neither_a_back_fill_nor_a_wrong_year_makes_a_silent_series_fine(place, wrong):
     with open_ledger(place, make=True, clock=recording(at(3), at(5))) as ledger:
         enter(ledger, of_ward("ward-1", 3, "a"))
-        other = of_ward("ward-1", 4, "b")
-        enter(ledger, type(other)(**vars(other) | {"night": wrong}))
+        enter(ledger, of_ward("ward-1", 4, "b", night=wrong))
 
         assert fine(ledger, Due(at(5, 9))) == {"ward-1": False}
         assert fine(ledger, Due(at(5, 9), night=at(5).date())) == {"ward-1": False}
@@ -205,7 +203,7 @@ def test_the_command_closes_and_status_exits_0(tmp_path):
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         enter(ledger, of_ward("ward-1", 4, "a"))
         today = datetime.date.today().isoformat()
-        enter(ledger, replace(of_ward("ward-2", 1, "a"), night=today))
+        enter(ledger, of_ward("ward-2", 1, "a", night=today))
     where = ["--ledger", tmp_path / "l.db"]
     screen("status", "--night", "today", *where, code=5)
     told = json.loads(screen("retire", "ward-1", "--reason", "closed", *where, "--json").stdout)

@@ -46,8 +46,8 @@ def history(
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
     from screening.ledger import history as nights
-    from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
+    from screening.ledger.history import compare_nights
     from screening.store.publishing import write_whole
 
     if beside is not None and series is None:
@@ -256,8 +256,8 @@ def promote(
     What its nights in shadow showed beside the champion's goes into the trail with the reason.
     """
     from screening.ledger import model_registry
-    from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
+    from screening.ledger.history import compare_nights
     from screening.model_selection.revising import refuse_draft
     from screening.scoring.series_history import series_of
     from screening.store.loading import load_model

@@ -87,8 +87,8 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
-    from screening.ledger.beside import compare_nights
     from screening.ledger.database import open_ledger
+    from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
     from screening.store.serialization import public_key
@@ -107,7 +107,7 @@ def score(
             loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
             accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
-            progress=progress, templates=templates,
+            progress=progress, templates=templates, published=pages is not None,
         )  # fmt: skip
         answer = run.summary()
         entry = run.document.get("ledger") or {}

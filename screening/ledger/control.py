@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from screening.metrics.control import BASELINE, limits
-from screening.metrics.shift import shift
+from screening.metrics.control import BASELINE, limits, shift
 from screening.schemas.base import Reason
 from screening.schemas.history import (
     ControlChart,

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -134,14 +134,13 @@ CHAMPIONS = sa.Table(
     *_texts("model"),
 )
 
-MARKS = sa.Table(
-    "marks",
+RESERVATIONS = sa.Table(
+    "reservations",
     PROJECTED,
-    # What was entered about a series, or a night of it, besides runs and verdicts.
+    # A night that was being scored: killed after that, its directory may stand, and is scored again.
     _number("entry", key=True),
-    *_texts("kind", "series"),
-    *_texts("night", nullable=True),
-    sa.Index("marks_by_series", "series", "kind", "night"),
+    *_texts("series", "night"),
+    sa.Index("reservations_by_night", "night", "series"),
 )
 
 ARTEFACTS = sa.Table(
@@ -149,7 +148,6 @@ ARTEFACTS = sa.Table(
     PROJECTED,
     # Of several entries on a place the last holds.
     _number("entry", key=True),
-    _number("part", key=True),
     *_texts("what", "place"),
     # `sha256`: null where nothing lies there any more; `patient`: of a page of one case; `keyed`: of a
     # de-identified copy, by which site's key its pseudonyms were made.
@@ -352,12 +350,9 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
     except OSError as error:
         raise of_system(error, path) from None
     place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
-    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args={"timeout": WAIT_SECONDS})
-
-    @sa.event.listens_for(engine, "connect")
-    def _by_hand(connection: Any, _: Any) -> None:
-        # The driver would begin late, and a second writer then fail at once instead of waiting its turn.
-        connection.isolation_level = None
+    # By itself the driver begins late, and a second writer then fails at once instead of waiting its turn.
+    by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
+    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

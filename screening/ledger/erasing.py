@@ -92,10 +92,8 @@ def erase(
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    `action`: one of "forget", "purge".
-    `reason`: why; no patient in it.
-    `dry_run`: only say what would go.
-    `left`: keys of runs that name them in places that could not be reached; the trail keeps these.
+    `action`: one of "forget", "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them
+    in places that could not be reached; the trail keeps these.
     Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and `mentions`:
     texts on others in which the id stood as a word.
     """
@@ -196,10 +194,7 @@ def _changes(
 
 
 def before_age(age: str, today: datetime.date) -> str:
-    """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today.
-
-    Raises UsageError: the age is none of these.
-    """
+    """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today."""
     written = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
     if written is None:
         raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")

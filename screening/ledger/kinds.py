@@ -1,6 +1,7 @@
 """The kinds of entries, and what each comes to in the tables: the only writer of them is `project`.
 
-A further kind is one type here: its fields are the facts of part 0, `rows` what it adds to the tables.
+A further kind is one type here: its fields are the facts of part 0, and its `TABLE` has them in columns of
+the same names.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError
 from screening.ledger import trail
-from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, MARKS, PROJECTED, REVIEWS, RUNS
+from screening.ledger.database import ARTEFACTS, CASES, CHAMPIONS, PROJECTED, RESERVATIONS, REVIEWS, RUNS
 from screening.ledger.trail import Entry, Head, Part
-from screening.schemas.base import Document, Reason
-from screening.schemas.history import ChangedClass, MissingValues, NightsBeside, Question, SensitivityAndPpv
+from screening.schemas.base import Document
+from screening.schemas.history import ChangedClass, NightFigures, NightsBeside, SensitivityAndPpv
 from screening.schemas.model import TrainedOn
-from screening.schemas.run import Delivery, ScoreCounts, Unflagged
+from screening.schemas.run import Delivery, ScoreCounts
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
 STAND_IN = "erased-"
@@ -28,7 +29,6 @@ STAND_IN = "erased-"
 FACTS, LOTS, COLUMNS = 0, 1, 2
 """Places of a night's parts, behind which its cases stand."""
 
-
 KINDS: dict[str, type[Facts]] = {}
 
 
@@ -36,6 +36,7 @@ class Facts(Document):
     """What an entry states, without a patient; a type of its own for each kind of entry."""
 
     KIND: ClassVar[str]
+    TABLE: ClassVar[sa.Table | None] = None
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
         if kind is not None:
@@ -43,55 +44,35 @@ class Facts(Document):
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         """The rows of the tables that the entry comes to, some at a time; `parts`: those behind part 0."""
-        series = getattr(self, "series", None)
-        if series is not None:
-            mark = {"kind": self.KIND, "series": series, "night": getattr(self, "night", None)}
-            yield MARKS, [mark | {"entry": entry.number}]
+        if self.TABLE is not None:
+            yield self.TABLE, [self.row(entry)]
+
+    def row(self, entry: Entry, **texts: object) -> dict[str, object]:
+        """The entry's row of `TABLE`; `texts`: columns of other parts."""
+        assert self.TABLE is not None
+        facts = {name: getattr(self, name) for name in type(self).model_fields if name in self.TABLE.columns}
+        return facts | texts | {"entry": entry.number}
 
 
-class RowCounts(Document):
-    """Rows of a night."""
+class Night(NightFigures, Facts, kind="run"):
+    """A night of a series; it is entered with the counts of its cases by state, and with its revision.
 
-    read: int
-    scored: int
-    refused: int
-    flagged: int
+    Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
+    (`screening.data.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
+    features counted (`screening.monitoring.drift.Gates.counts`).
+    """
 
+    TABLE = RUNS
 
-class CaseCounts(Document):
-    """Cases of a night: those flagged, by state, and those no longer flagged."""
-
-    cases: int
-    new: int
-    pending: int
-    ruled_out: int
-    known: int
-    no_longer_flagged: int
-
-    @property
-    def waiting(self) -> int:
-        """Those without a verdict that holds."""
-        return self.new + self.pending
-
-
-class NightFacts(Document):
-    """Figures of a night; no patient."""
-
-    run_id: str
-    model: str
-    recipe: str
-    thresholds: Mapping[str, float]
-    title: str | None
-    minutes_per_review: float | None
-    capacity: int | None
-    rows: RowCounts
-    unflagged: Unflagged
-    drift: ScoreCounts | None
-    question: Question
-    counts: CaseCounts
-    attention: Sequence[Reason]
-    missing: MissingValues | None = None
-    table: str | None = None
+    key: str  # Digest of model, input, settings, series and date.
+    series: str
+    night: str  # YYYY-MM-DD.
+    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
+    revision: int = 0  # 1 or more after `--force`.
+    begins: bool = False  # The first of its series: its model is champion from now on.
+    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
+    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
+    table: str | None = None  # Digests of its files.
     promised: SensitivityAndPpv | None = None
     review_by: str | None = None
     delivery: Delivery | None = None
@@ -99,12 +80,25 @@ class NightFacts(Document):
     @property
     def units(self) -> int:
         """What was scored, each reviewed as one: rows, or groups where rows come in groups."""
-        return self.counts.cases + self.unflagged.cases
+        return self.cases + self.unflagged.cases
 
     @property
-    def minutes(self) -> float | None:
-        """What reviewing those who wait takes."""
-        return None if self.minutes_per_review is None else self.counts.waiting * self.minutes_per_review
+    def beside(self) -> str | None:
+        """The model where it was scored in shadow: its nights follow each other."""
+        return self.model if self.shadow else None
+
+    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
+        yield RUNS, [self.row(entry, source=source_digest(self.table))]
+        if self.begins:
+            yield CHAMPIONS, [{"series": self.series, "entry": entry.number, "model": self.model}]
+        columns = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
+        for part in parts:
+            if part.what == "cases":
+                rows = zip(part.names, part.facts, strict=True)
+                yield (
+                    CASES,
+                    [dict(zip(columns, (entry.number, name, *case), strict=True)) for name, case in rows],
+                )
 
 
 def source_digest(table: str | None) -> str | None:
@@ -112,43 +106,10 @@ def source_digest(table: str | None) -> str | None:
     return table and hashlib.sha256(table.encode()).hexdigest()
 
 
-def _changed(entry: Entry, series: Iterable[str], model: str) -> Rows:
-    yield CHAMPIONS, [{"series": name, "entry": entry.number, "model": model} for name in series]
-
-
-class Night(Facts, kind="run"):
-    """A night of a series.
-
-    Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
-    (`screening.data.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
-    features counted (`screening.monitoring.drift.Gates.counts`).
-    """
-
-    key: str
-    revision: int
-    series: str
-    night: str
-    model: str
-    shadow: bool
-    begins: bool  # The first of its series: its model is champion from now on.
-    facts: NightFacts
-
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        names = ("key", "revision", "series", "night", "model", "shadow")
-        run = {name: getattr(self, name) for name in names}
-        yield RUNS, [run | {"entry": entry.number, "source": source_digest(self.facts.table)}]
-        if self.begins:
-            yield from _changed(entry, [self.series], self.model)
-        columns = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
-        for part in parts:
-            if part.what == "cases":
-                rows = zip(part.names, part.facts, strict=True)
-                cases = [(entry.number, name, *case) for name, case in rows]
-                yield CASES, [dict(zip(columns, case, strict=True)) for case in cases]
-
-
 class Reserved(Facts, kind="reserve"):
     """A night that is being scored."""
+
+    TABLE = RESERVATIONS
 
     series: str
     night: str
@@ -164,6 +125,8 @@ class VerdictGiven(Facts, kind="verdict"):
     """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
     with, and a `note`."""
 
+    TABLE = REVIEWS
+
     key: str
     series: str
     night: str
@@ -175,8 +138,8 @@ class VerdictGiven(Facts, kind="verdict"):
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
         case, by, entered, note = parts
         names = ("case_id", "site", "initials", "login", "token", "note")
-        texts = dict(zip(names, (*case.names, *by.names, *entered.names, note.text), strict=True))
-        yield REVIEWS, [self.to_dict() | texts | {"entry": entry.number}]
+        texts = zip(names, (*case.names, *by.names, *entered.names, note.text), strict=True)
+        yield REVIEWS, [self.row(entry, **dict(texts))]
 
 
 class ModelChange(Facts):
@@ -188,7 +151,8 @@ class ModelChange(Facts):
     series: str | None = None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        yield from _changed(entry, self.champion_of, self.model_after)
+        changed = {"entry": entry.number, "model": self.model_after}
+        yield CHAMPIONS, [changed | {"series": name} for name in self.champion_of]
 
 
 class ThresholdChosen(ModelChange, kind="threshold"):
@@ -246,21 +210,21 @@ class Acknowledged(Facts, kind="acknowledge"):
 
 
 class HandedOut(Facts, kind="artefact"):
-    """Files with patients' names, of a run or of none, each a part `place`; `sha256` is None for one gone.
+    """A file or directory with patients' names; its parts are the `patient` of a page of one case, and the
+    `place`."""
 
-    The part `patient` names whose a page of one case is.
-    """
+    TABLE = ARTEFACTS
 
+    what: str
+    sha256: str | None
     key: str | None
     series: str | None
     night: str | None
+    keyed: str | None
 
     def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        patient, *others = parts
-        places = [part for part in others if part.what == "place"]
-        shared = self.to_dict() | {"entry": entry.number, "patient": next(iter(patient.names), None)}
-        rows = [shared | {"part": number, "place": part.text} for number, part in enumerate(places, start=2)]
-        yield ARTEFACTS, [row | part.facts for row, part in zip(rows, places, strict=True)]
+        patient, place, *_ = parts
+        yield ARTEFACTS, [self.row(entry, place=place.text, patient=next(iter(patient.names), None))]
 
 
 class Erasing(Facts):
@@ -321,29 +285,31 @@ def project(
                 connection.execute(tables[table.name].insert(), list(rows))
 
 
-def is_reserved(connection: sa.Connection, series: str, night: str) -> bool:
-    """Whether a night was being scored, and has not been entered since."""
-    mine = (MARKS.c.series == series) & (MARKS.c.kind == Reserved.KIND) & (MARKS.c.night == night)
-    entered = (RUNS.c.series == series) & (RUNS.c.night == night)
-    last, entry = (
-        connection.scalar(sa.select(sa.func.max(column)).where(which)) or 0
-        for column, which in ((MARKS.c.entry, mine), (RUNS.c.entry, entered))
+def reserved(connection: sa.Connection, night: str) -> list[str]:
+    """The series of which this night was being scored, and has not been entered since."""
+    entered = sa.select(sa.func.max(RUNS.c.entry)).where(
+        RUNS.c.series == RESERVATIONS.c.series, RUNS.c.night == night
     )
-    return last > entry
+    since = RESERVATIONS.c.entry > sa.func.coalesce(entered.scalar_subquery(), 0)
+    mine = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, since)
+    return list(connection.scalars(mine.distinct()))
 
 
-def nights_at(
-    connection: sa.Connection, entries: Sequence[int], patients_of: Sequence[int] = ()
-) -> dict[int, NightFacts]:
-    """The figures of nights by their entries; of some with the hashes of their patients that still stand."""
-    nights = {
-        entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail").facts
+def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:
+    """Nights by their entries, without the hashes of their patients."""
+    return {
+        entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail")
         for entry, part in trail.parts_of(connection, entries, FACTS).items()
     }
-    for entry, lots in trail.parts_of(connection, patients_of, LOTS).items():
-        pairs = zip(lots.names, lots.facts, strict=True)
-        kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
-        if kept and (drift := nights[entry].drift) is not None:
-            who, cells = zip(*kept, strict=True)
-            nights[entry] = nights[entry].replace(drift=drift.replace(who=who, cell=cells))
-    return nights
+
+
+def scores_at(connection: sa.Connection, nights: Mapping[int, Night]) -> dict[int, ScoreCounts]:
+    """By entry the scores of nights, with the hashes of their patients that still stand."""
+    lots, scores = trail.parts_of(connection, [*nights], LOTS), {}
+    for entry, night in nights.items():
+        if night.drift is not None:
+            pairs = zip(lots[entry].names, lots[entry].facts, strict=True)
+            kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
+            who, cells = zip(*kept, strict=True) if kept else ((), ())
+            scores[entry] = night.drift.replace(who=who, cell=cells)
+    return scores

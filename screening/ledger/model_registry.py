@@ -51,11 +51,8 @@ def record_revision(
 ) -> Head:
     """Enter that a model was written anew; it is champion from now on wherever the one before was.
 
-    The same twice in a row is one entry, and a model that stayed as it was none.
-
-    `action`: "threshold" or "approve".
-    `change`: digests of the model before and after, and what was changed, by whom or why; no patient in it.
-    `series`: only there.
+    The same twice in a row is one entry, and a model that stayed as it was none. `action`: "threshold" or
+    "approve"; `change`: facts of `ModelChange`, and the reason; `series`: only there.
     """
     facts = {"series": series, **change}
     reason = facts.pop("reason", None)
@@ -86,13 +83,7 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
 
 
 def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: NightsBeside) -> Head:
-    """Make a model that was scored in shadow the one whose nights are in force from now on.
-
-    `model`: digest.
-    `reason`: why, in words.
-    `evidence`: what its nights beside the champion's had shown by then.
-    Raises UsageError: no reason is given, or the model has no night in shadow there.
-    """
+    """Make a model that was scored in shadow the champion from now on, by what its nights had shown."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         before = champions(connection).get(series)
@@ -134,10 +125,7 @@ def every_series(connection: sa.Connection) -> list[str]:
 
 
 def find_series(connection: sa.Connection, text: str) -> str:
-    """The series of a name, or of the first digits that one without a name is shown by.
-
-    Raises UsageError: there is none, or no single one.
-    """
+    """The series of a name, or of the digits that one without a name is shown by (UsageError)."""
     known = every_series(connection)
     found = [each for each in known if text in (each, shown_series(each))]
     if len(found) != 1:
@@ -148,10 +136,7 @@ def find_series(connection: sa.Connection, text: str) -> str:
 
 
 def retire(ledger: Ledger, series: str, reason: str) -> Head:
-    """Enter that no further night of a series is to be waited for; a later night takes it back.
-
-    Raises UsageError: no reason is given, there is no such series, or it is closed already.
-    """
+    """Enter that no further night of a series is to be waited for; a later night takes it back."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         known = find_series(connection, series)
@@ -192,12 +177,7 @@ class Judged:
 
 
 def judged(ledger: Ledger, series: str, model: str) -> Judged:
-    """The last word on every case that was judged in a series, flagged or drawn at random.
-
-    `series`: as `history` takes it.
-    `model`: digest of its champion.
-    Raises UsageError: there is no such series, or another model is its champion.
-    """
+    """The last word on every case that was judged in a series, flagged or drawn; `model`: its champion."""
     with ledger.reading() as connection:
         known = find_series(connection, series)
         refuse_other(connection, known, model, GIVE_CHAMPION)
@@ -213,12 +193,7 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
 def record_retraining(
     ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, object]
 ) -> Head:
-    """Enter that a model was trained on the verdicts; the champion stays what it was.
-
-    `before`, `after`: digests of the champion and of the new model.
-    `facts`: what it was trained on; no patient in it.
-    Raises UsageError: another model has become champion meanwhile.
-    """
+    """Enter that model `after` was trained on the verdicts; the champion stays `before`."""
     stated = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, count, islice, takewhile
-from typing import Any, NamedTuple
+from itertools import chain, count, islice
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -22,12 +22,22 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger, by_bytes
-from screening.ledger.kinds import COLUMNS, Night, Reserved, append, is_reserved, nights_at, source_digest
+from screening.ledger.kinds import (
+    COLUMNS,
+    Night,
+    Reserved,
+    append,
+    nights_at,
+    reserved,
+    scores_at,
+    source_digest,
+)
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, last_words
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
 from screening.schemas.base import Reason
+from screening.schemas.history import Question
 from screening.schemas.run import Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
@@ -43,126 +53,101 @@ OTHER_MODEL = (
 )
 
 
-def series_by(named: str | None, question: Mapping[str, object]) -> str:
+def series_by(named: str | None, question: Question) -> str:
     """The name of a series, or the digest of its question where it has none."""
-    return named or hashlib.sha256(trail.plain(dict(question)).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class NightCases:
-    """What a night brings to the ledger."""
-
-    key: str  # Digest of model, input, settings, series and date.
-    # What is asked of the table: label, positive values, id and group columns.
-    question: Mapping[str, object]
-    night: str  # YYYY-MM-DD.
-    flagged: Sequence[str]  # Ids of flagged cases (groups where rows come in groups), each once.
-    sampled: Sequence[str]  # Ids of those drawn at random from the rest.
-    facts: Mapping[str, Any]  # Figures for `screen history`; of patients only the hashes under `drift`.
-    known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
-    draw: int = 5  # Flagged cases without a verdict to draw into the random audit.
-    columns: Mapping[str, Any] | None = None  # What its features counted, for the nights to come.
-    named: str | None = None  # Name of the series, where somebody named it.
-    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
-
-    @property
-    def series(self) -> str:
-        """The key under which nights follow each other."""
-        return series_by(self.named, self.question)
-
-    @property
-    def recognisable(self) -> bool:
-        """Whether an id means the same patient on another night; without a column of ids it does not."""
-        return bool(self.question.get("id") or self.question.get("group"))
-
-    @property
-    def model(self) -> str:
-        """Digest of the model."""
-        return str(self.facts["model"])
-
-    @property
-    def beside(self) -> str | None:
-        """The model where it was scored in shadow: its nights follow each other."""
-        return self.model if self.shadow else None
-
-
-class Known(NamedTuple):
-    """What the ledger knows of one flagged case on one night."""
-
-    state: str  # One of "new", "pending", "ruled out", "known".
-    nights: int  # Nights flagged in an unbroken row, tonight among them.
-    # Night and word of the last verdict before tonight, whether or not it belongs to this row of nights.
-    verdict: tuple[str, str] | None = None
-    drawn: bool = False  # In the random audit of the flagged.
+    return named or hashlib.sha256(trail.plain(question.to_dict()).encode()).hexdigest()
 
 
 @contextmanager
 def entering(
-    ledger: Ledger, night: NightCases, *, force: bool = False, again: bool = False
+    ledger: Ledger,
+    night: Night,
+    flagged: Sequence[str],
+    sampled: Sequence[str] = (),
+    columns: Mapping[str, Any] | None = None,
+    *,
+    force: bool = False,
+    again: bool = False,
 ) -> Iterator[Tonight]:
     """Enter a night in one transaction with what is done in the block, such as publishing its directory.
 
     Nobody else writes in the ledger meanwhile; where the block fails nothing was entered.
 
+    `flagged`: ids of the flagged cases (groups where rows come in groups), each once; `sampled`: of those
+    drawn at random from the rest; `columns`: what the night's features counted.
     `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
     known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
     this night is in force, or another model is the series' champion.
     """
-    with ledger.writing() as connection, _listed(connection, night.flagged) as flagged:
+    with ledger.writing() as connection, _listed(connection, flagged) as names:
         last = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        known = None if force or again else connection.execute(last).first()
-        if known is None and not force:
+        entered = None if force or again else connection.execute(last).first()
+        if entered is None and not force:
             _refuse_second(connection, night)
-        yield Tonight(connection, ledger.clock(), night, flagged, known)
+        tonight = Tonight(connection, ledger.clock(), night, names, sampled, columns)
+        if entered is None:
+            tonight.count()
+        else:
+            tonight.find(entered)
+        yield tonight
 
 
-def reserve(ledger: Ledger, night: NightCases) -> None:
+def reserve(ledger: Ledger, series: str, night: str) -> None:
     """Enter that a night is being scored, before its directory can appear.
 
     Killed after that, a directory may stand of which the ledger has nothing else: the night is scored again.
     """
     with ledger.writing() as connection:
-        if not is_reserved(connection, night.series, night.night):
-            append(connection, ledger.clock(), Reserved(series=night.series, night=night.night))
+        if series not in reserved(connection, night):
+            append(connection, ledger.clock(), Reserved(series=series, night=night))
 
 
 class Tonight:
     """A night in the transaction that enters it.
 
-    `counts`: its cases, by state, and those no longer flagged. `since`: the night in force before it, and its
-    cases not flagged now. `quiet`: nights in an unbroken row without a case, this one among them.
-    Once it is entered, and from the beginning where it was entered before: `head`, the entry that vouches
-    for it; `revision`, 1 or more after `--force`; `attention`; `drawn`, its random audit of the flagged.
+    `night`: with the counts of its cases, and once it is entered with its attention and revision. `since`:
+    the night in force before it, and its cases not flagged now. `quiet`: nights in an unbroken row without a
+    case, this one among them. `head`: the entry that vouches for it, and `drawn`, its random audit of the
+    flagged; both from the beginning where it was entered before.
     """
 
     def __init__(
         self,
         connection: sa.Connection,
         recorded: str,
-        night: NightCases,
+        night: Night,
         flagged: sa.Table,
-        known: sa.Row[Any] | None,
+        sampled: Sequence[str],
+        columns: Mapping[str, Any] | None,
     ):
-        self._connection, self._recorded, self._night, self._flagged = connection, recorded, night, flagged
+        self.night, self.drawn = night, list[str]()
+        self.head: Head | None = None
+        self._connection, self._recorded, self._flagged = connection, recorded, flagged
+        self._sampled, self._columns = sampled, columns
         earlier = in_force(night.series, night.beside, RUNS.c.night < night.night)
         before = connection.execute(earlier).all()
-        self.quiet = 0 if night.flagged else 1 + _quiet(connection, before)
-        self._row = before if night.recognisable else []
-        gone = self._no_longer()
-        self.since = Since(night=self._row[-1].night, gone=gone) if self._row else None
-        self.head: Head | None = None
-        self.revision, self.drawn = 0, list[str]()
-        self.attention: Sequence[Reason] = ()
-        if known is None:
-            states = Counter(case.state for _, case in self._recognised())
-            self.counts = {"cases": states.total(), "no_longer_flagged": len(gone)}
-            self.counts |= {name.replace(" ", "_"): states[name] for name in STATES}
-        else:
-            facts = nights_at(connection, [known.entry])[known.entry]
-            self.head, self.revision = trail.head(connection, known.entry), known.revision
-            self.counts, self.attention = dict(vars(facts.counts)), facts.attention
-            drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == known.entry, CASES.c.drawn)
-            self.drawn = sorted(connection.scalars(drawn))
+        of_run = sa.exists().where(CASES.c.entry == RUNS.c.entry, CASES.c.state.is_not(None))
+        *_, busy = ["", *(run.night for run in connection.execute(earlier.where(of_run)))]
+        any_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
+        self.quiet = 0 if any_flagged else 1 + sum(run.night > busy for run in before)
+        # Without a column of ids nobody is known again.
+        self._row = before if night.question.recognisable else []
+        self._last = self._row[-1].entry if self._row else 0
+        self.since = Since(night=self._row[-1].night, gone=self._no_longer()) if self._row else None
+
+    def count(self) -> None:
+        """Count the cases of a night that is new, by their states."""
+        states = Counter(state for _, (state, *_) in self._recognised())
+        counts = {name.replace(" ", "_"): states[name] for name in STATES}
+        gone = len(self.since.gone) if self.since else 0
+        self.night = self.night.replace(cases=states.total(), no_longer_flagged=gone, **counts)
+
+    def find(self, entered: sa.Row[Any]) -> None:
+        """Take a night as it was entered."""
+        self.night = nights_at(self._connection, [entered.entry])[entered.entry]
+        self.head = trail.head(self._connection, entered.entry)
+        drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered.entry, CASES.c.drawn)
+        self.drawn = sorted(self._connection.scalars(drawn))
 
     def hand_out(self, *artefacts: register.Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
@@ -173,54 +158,45 @@ class Tonight:
         """Digest of the trail's first entry."""
         return trail.head(self._connection, 1).digest
 
-    def known(self, names: Sequence[str]) -> dict[str, Known]:
-        """Those of some names that are flagged cases of the night, as it was entered."""
+    def known(self, names: Sequence[str]) -> dict[str, sa.Row[Any]]:
+        """Rows of the cases of the night, as it was entered, of those of some names that are flagged."""
         assert self.head is not None, "it is entered"
         mine = sa.select(CASES).where(CASES.c.entry == self.head.number, CASES.c.state.is_not(None))
-        cases = {}
-        for some in trail.portions(names):
-            for row in self._connection.execute(mine.where(CASES.c.case_id.in_(some))):
-                verdict = (row.judged, row.verdict) if row.judged else None
-                cases[row.case_id] = Known(row.state, row.nights, verdict, row.drawn)
-        return cases
+        return {
+            row.case_id: row
+            for some in trail.portions(names)
+            for row in self._connection.execute(mine.where(CASES.c.case_id.in_(some)))
+        }
 
     def enter(self, attention: Sequence[Reason]) -> None:
         """Enter the night, and why it wants attention."""
-        night, connection = self._night, self._connection
-        drift = dict(night.facts.get("drift") or {})
-        who, cell = drift.pop("who", ()), drift.pop("cell", ())
-        figures = {
-            **night.facts, "drift": drift or None, "question": dict(night.question), "counts": self.counts,
-            "attention": [*attention],
-        }  # fmt: skip
+        night, connection, drift = self.night, self._connection, self.night.drift
         # One more than any run of this night in its role, whatever its table, and than any of this key.
         mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
         last = connection.scalar(
             sa.select(sa.func.max(RUNS.c.revision)).where(mine | (RUNS.c.key == night.key))
         )
-        self.revision, self.attention = 1 + (last or 0), attention
-        facts = {
-            "key": night.key, "revision": self.revision, "series": night.series, "night": night.night,
-            "model": night.model, "shadow": night.shadow, "facts": figures,
-            "begins": not night.shadow and night.series not in model_registry.champions(connection),
-        }  # fmt: skip
-        self.head = append(
-            connection, self._recorded, Night.from_dict(facts, "the night"),
-            Part("lots", list(cell), list(map(str, who))), Part("columns", night.columns), self._parts(),
-        )  # fmt: skip
+        self.night = night.replace(
+            revision=1 + (last or 0),
+            attention=attention,
+            begins=not night.shadow and night.series not in model_registry.champions(connection),
+            drift=drift and drift.replace(who=(), cell=()),
+        )
+        lots = Part("lots", [*drift.cell], [*map(str, drift.who)]) if drift else Part("lots", [])
+        columns = Part("columns", self._columns)
+        self.head = append(connection, self._recorded, self.night, lots, columns, self._parts())
 
     def _parts(self) -> Iterator[Part]:
         """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
-        n_waiting = sum(self.counts[state] for state in WAITING)
-        audit, place = audit_of(n_waiting, self._night.key, self._night.draw), count()
+        audit, place = audit_of(self.night.waiting, self.night.key, self.night.draw), count()
 
         def flagged() -> Iterator[tuple[str, tuple[object, ...]]]:
-            for name, case in self._recognised():
-                drawn = case.state in WAITING and next(place) in audit
+            for name, (state, nights, judged, verdict) in self._recognised():
+                drawn = state in WAITING and next(place) in audit
                 self.drawn += [name] if drawn else []
-                yield name, (case.state, case.nights, drawn, *(case.verdict or (None, None)))
+                yield name, (state, nights, drawn, judged, verdict)
 
-        sampled = ((name, (None, 0, False, None, None)) for name in self._night.sampled)
+        sampled = ((name, (None, 0, False, None, None)) for name in self._sampled)
         rows = chain(sampled, flagged())
         while some := list(islice(rows, IN_A_PART)):
             names, facts = zip(*some, strict=True)
@@ -228,47 +204,44 @@ class Tonight:
 
     def _no_longer(self) -> list[str]:
         """Who was flagged on the night before and is not tonight, in order."""
-        if not self._row:
-            return []
         tonight = sa.select(self._flagged.c.case_id)
         before = sa.select(CASES.c.case_id).where(
-            CASES.c.entry == self._row[-1].entry, CASES.c.state.is_not(None), CASES.c.case_id.not_in(tonight)
+            CASES.c.entry == self._last, CASES.c.state.is_not(None), CASES.c.case_id.not_in(tonight)
         )
         return sorted(self._connection.scalars(before))
 
-    def _recognised(self) -> Iterator[tuple[str, Known]]:
+    def _recognised(self) -> Iterator[tuple[str, tuple[str, int, str | None, str | None]]]:
         """The flagged cases in order of their ids, told new from known by the nights before this one.
 
-        A case is known when it was last said to have the condition, and that either since it was first
-        flagged in this row of nights or no more than `known_days` ago. Of the others it is pending when it
-        was flagged on the last night before this one, ruled out when moreover it was judged not to have the
-        condition in this row of nights, and new otherwise: who was judged so and comes back after a night
-        without a flag is looked at again.
+        Of each its state, the nights it was flagged in an unbroken row, tonight among them, and night and
+        word of the last verdict before tonight, whether or not it belongs to this row. A case is known when
+        it was last said to have the condition, and that either since it was first flagged in this row of
+        nights or no more than `known_days` ago. Of the others it is pending when it was flagged on the last
+        night before this one, ruled out when moreover it was judged not to have the condition in this row of
+        nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
+        again.
         """
-        night, name = self._night, self._flagged.c.case_id
-        if not self._row:
-            yield from ((one, Known("new", 1)) for one in sorted(night.flagged))
-            return
-        nights = [run.night for run in self._row]
+        night, name, nights = self.night, self._flagged.c.case_id, [run.night for run in self._row]
         first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
         recent = datetime.date.fromordinal(max(first, 1)).isoformat()
         words = last_words(
             REVIEWS.c.series == night.series,
             REVIEWS.c.night < night.night,
             REVIEWS.c.case_id.in_(sa.select(name)),
+            sa.literal(bool(self._row)),
         )
-        earlier = (CASES.c.entry == self._row[-1].entry) & (CASES.c.case_id == name)
+        earlier = (CASES.c.entry == self._last) & (CASES.c.case_id == name)
         joined = sa.select(name, CASES.c.nights, words.c.night, words.c.verdict)
         joined = joined.outerjoin(CASES, earlier & CASES.c.state.is_not(None))
         joined = joined.outerjoin(words, words.c.case_id == name).order_by(by_bytes(self._connection, name))
         rows = self._connection.execute(joined, execution_options={"yield_per": IN_A_PART})
         for one, flagged, when, word in rows:
-            stretch, verdict = flagged or 0, None if when is None else (when, word)
+            stretch = flagged or 0
             since = nights[-min(stretch, len(nights))] if stretch else night.night
-            yield one, Known(_state(verdict, since, stretch, recent), stretch + 1, verdict)
+            yield one, (_state(when, word, since, stretch, recent), stretch + 1, when, word)
 
 
-def _refuse_second(connection: sa.Connection, night: NightCases) -> None:
+def _refuse_second(connection: sa.Connection, night: Night) -> None:
     if not night.shadow and night.series in model_registry.champions(connection):
         model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
     for run in connection.execute(in_force(night.series, night.beside, RUNS.c.night == night.night)):
@@ -292,11 +265,10 @@ def _listed(connection: sa.Connection, names: Sequence[str]) -> Iterator[sa.Tabl
     tonight.drop(connection)
 
 
-def _state(verdict: tuple[str, str] | None, since: str, stretch: int, recent: str) -> str:
+def _state(when: str | None, word: str | None, since: str, stretch: int, recent: str) -> str:
     """What a case is by its last verdict, its row's first night and length, and what is recent."""
-    when, word = verdict or ("", "unsure")
-    in_this_row = bool(stretch) and when >= since
-    if word in HAS_IT and (in_this_row or when >= recent):
+    in_this_row = bool(stretch) and when is not None and when >= since
+    if word in HAS_IT and (in_this_row or str(when) >= recent):
         return "known"
     if word == "ruled out" and in_this_row:
         return "ruled out"
@@ -322,16 +294,6 @@ def in_force(series: str, beside: str | None = None, *when: sa.ColumnElement[boo
     """
     last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, role(beside), *when)
     return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
-
-
-def _quiet(connection: sa.Connection, before: Sequence[Any]) -> int:
-    """How many of the last nights in a row had no case."""
-
-    def is_quiet(run: sa.Row[Any]) -> bool:
-        flagged = sa.select(CASES.c.entry).where(CASES.c.entry == run.entry, CASES.c.state.is_not(None))
-        return connection.scalar(flagged.limit(1)) is None
-
-    return len(list(takewhile(is_quiet, reversed(before))))
 
 
 @dataclass(frozen=True)
@@ -379,30 +341,21 @@ def past_nights(
     with ledger.reading() as connection:
         runs = connection.execute(in_force(series, beside, RUNS.c.night < night)).all()[-FURTHEST:]
         tonight = [run.entry for run in connection.execute(in_force(series, beside, RUNS.c.night == night))]
-        facts = nights_at(connection, [run.entry for run in runs] + tonight)
-        came = {run: facts[run.entry].delivery for run in runs}
-        measures = [run for run in runs if (delivery := came[run]) is not None and delivery.measure][-WINDOW:]
-        scores = {
-            run.night: drift
-            for run in measures
-            if (drift := facts[run.entry].drift) is not None and facts[run.entry].model == model
-        }
-        counted = trail.parts_of(connection, [run.entry for run in measures], COLUMNS)
-        patients = None
-        if measures and measures[-1].night in scores:
-            last = measures[-1].entry
-            drift = nights_at(connection, [last], patients_of=[last])[last].drift
-            patients = drift.who or None if drift is not None else None
-        same = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
-        again = connection.execute(same.order_by(RUNS.c.night, RUNS.c.entry)).all()
-        accepted = (one.delivery for one in map(facts.__getitem__, tonight) if one.table == table)
+        nights = nights_at(connection, [*(run.entry for run in runs), *tonight])
+        accepted = [one for one in map(nights.pop, tonight) if one.table == table and one.delivery]
+        measures = [entry for entry, one in nights.items() if one.delivery and one.delivery.measure][-WINDOW:]
+        scored = {entry: nights[entry] for entry in measures if nights[entry].model == model}
+        counted = trail.parts_of(connection, measures, COLUMNS)
+        last = scores_at(connection, {entry: scored[entry] for entry in measures[-1:] if entry in scored})
+        again = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
+        same_table = connection.execute(again.order_by(RUNS.c.night, RUNS.c.entry)).all()
         return PastNights(
-            deliveries={run.night: delivery for run, delivery in came.items() if delivery is not None},
-            scores=scores,
-            columns={run.night: part.facts for run in measures if (part := counted[run.entry]).facts},
-            patients=patients,
-            same_table=[_elsewhere(connection, run, series, night, model) for run in again],
-            accepted=next((delivery.accepted for delivery in accepted if delivery is not None), None),
+            deliveries={one.night: one.delivery for one in nights.values() if one.delivery},
+            scores={one.night: one.drift for one in scored.values() if one.drift},
+            columns={nights[entry].night: counted[entry].facts for entry in measures if counted[entry].facts},
+            patients=next((drift.who or None for drift in last.values()), None),
+            same_table=[_elsewhere(connection, run, series, night, model) for run in same_table],
+            accepted=next((one.delivery.accepted for one in accepted if one.delivery), None),
         )
 
 

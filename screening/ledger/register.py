@@ -66,24 +66,21 @@ def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
 
 
 def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: Part | None = None) -> None:
-    """As `hand_out`, of one run or of models, in a transaction; what stands there is not entered again."""
+    """As `hand_out`, in a transaction; what stands there is not entered again."""
     known = _last(connection, ARTEFACTS.c.place.in_([str(one.place) for one in artefacts]))
-    new = [one for one in artefacts if _differs(known.get(one.place), one)]
-    if not new:
-        return
-    run = None
-    if new[0].key is not None:
-        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == new[0].key).limit(1)).first()
-        if run is None:
+    for one in artefacts:
+        if not _differs(known.get(one.place), one):
+            continue
+        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == one.key).limit(1)).first()
+        if run is None and one.key is not None:
             raise UsageError("the ledger does not know this run; give the one that it was scored with")
-    facts = HandedOut(key=new[0].key, series=run.series if run else None, night=run.night if run else None)
-    places = [
-        text_part("place", str(one.place), {"what": one.what, "sha256": one.sha256, "keyed": one.keyed})
-        for one in new
-    ]
-    patients = sorted({one.patient for one in new if one.patient is not None})
-    reasons = [] if why is None else [why]
-    append(connection, recorded, facts, Part("patient", names=patients), *places, *reasons)
+        facts = HandedOut(
+            what=one.what, sha256=one.sha256, key=one.key, keyed=one.keyed,
+            series=run.series if run else None, night=run.night if run else None,
+        )  # fmt: skip
+        patient = Part("patient", names=[] if one.patient is None else [one.patient])
+        place = text_part("place", str(one.place))
+        append(connection, recorded, facts, patient, place, *([] if why is None else [why]))
 
 
 def _differs(known: Artefact | None, one: Artefact) -> bool:
@@ -115,11 +112,12 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
 def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> dict[Path, Artefact]:
     """The last entry of every place, in order of these."""
     columns = [ARTEFACTS.c[field.name] for field in fields(Artefact)]
-    order = (ARTEFACTS.c.entry.desc(), ARTEFACTS.c.part.desc())
     last: dict[Path, Artefact] = {}
-    for row in connection.execute(sa.select(*columns).where(*which).order_by(*order)).mappings():
-        last.setdefault(Path(row["place"]), Artefact(**{**row, "place": Path(row["place"])}))
-    return dict(reversed(last.items()))
+    for row in connection.execute(sa.select(*columns).where(*which).order_by(ARTEFACTS.c.entry)).mappings():
+        place = Path(row["place"])
+        last.pop(place, None)
+        last[place] = Artefact(**{**row, "place": place})
+    return last
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
@@ -130,10 +128,7 @@ def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
 
 
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
-    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is.
-
-    Raises UsageError: no reason is given, or the register has nothing there.
-    """
+    """Enter that everything at or below a place lies at another now, or is gone; gives how much that is."""
     why = reason_of(reason)
     with ledger.writing() as connection:
         there = [

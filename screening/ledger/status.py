@@ -16,11 +16,13 @@ from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_at
 from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.trail import Head, facts_of
 from screening.schemas.base import Reason
+from screening.schemas.history import CASE_COUNTS
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
+COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 NEVER = "no run has been published yet"
 ALL_CLOSED = "every series is retired"
 
@@ -95,11 +97,7 @@ def excused(ledger: Ledger, series: str) -> Excuses:
 
 
 def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
-    """Enter that a night will not come: nobody waits for it any more.
-
-    `due`: series that may be unknown to the ledger, because a site's file has them.
-    Raises UsageError: no reason is given, there is no such series, or the night is there.
-    """
+    """Enter that a night will not come; `due`: series of a site's file, that the ledger may not know."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         if series not in due or series in every_series(connection):
@@ -111,11 +109,7 @@ def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[
 
 
 def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, reason: str) -> Head:
-    """Enter that a reason of the series' last night is known: it rests until after a day.
-
-    It is acknowledged for the columns that it names now; another column, or another reason, is heard.
-    Raises UsageError: no reason is given, there is no such series, or its last night has no such reason.
-    """
+    """Enter that a reason of the series' last night rests until after a day, for the columns it has now."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         series = find_series(connection, series)
@@ -175,7 +169,7 @@ def _pulse(
     facts = nights_at(connection, [entry])[entry]
     fault, waits = _fault(last, hours, due)
     words = [
-        f"night {last}, {hours:.1f} h ago: {facts.rows.flagged} of {facts.rows.scored} flagged",
+        f"night {last}, {hours:.1f} h ago: {facts.flagged} of {facts.scored} flagged",
         given_up or fault or waits,
     ]
     words += [
@@ -194,7 +188,7 @@ def _pulse(
         came=came,
         age_hours=hours,
         attention=excused.heard(facts.attention, last),
-        counts=vars(facts.rows) | vars(facts.counts),
+        counts={name: getattr(facts, name) for name in COUNTED},
         review_by=facts.review_by,
     )
 

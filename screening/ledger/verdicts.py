@@ -199,18 +199,11 @@ def review(
     series: str | None = None,
     token: Path | None = None,
 ) -> dict[str, object]:
-    """Enter the verdicts of a file into the ledger.
+    """Enter the verdicts of a file that the page of a run saved; nothing of it where it has a fault.
 
-    `run`: run directory whose page the verdicts were given on.
-    `verdicts`: JSON file saved by that page.
-    `ledger`: the one the run was scored with.
-    `series`: refuse a run that is not of this series.
     `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name
     of the system's user is.
-    Returns run, night, and what `record_verdicts` tells.
-    Raises VerdictError: all faults of the file, by the place of the verdict and never by id; nothing is
-    entered.
-    Raises UsageError: the run was scored without a ledger, or with another one.
+    Raises VerdictError: all faults, by the place of the verdict and never by id.
     """
     reviewer = {"user": _user()}
     if token is not None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
-from screening.ledger.database import MARKS, PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
 from screening.ledger.kinds import (
     Accepted,
@@ -24,8 +24,8 @@ from screening.ledger.kinds import (
     Purged,
     append,
     facts_in,
-    is_reserved,
     project,
+    reserved,
 )
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
@@ -166,11 +166,9 @@ def _refuse_strangers(connection: sa.Connection) -> None:
 
 
 def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
-    """Refuse a ledger that lacks what the newest run directories at or below a place say it had.
+    """Refuse (ModelError) a ledger that lacks what the newest run directories below a place say it had.
 
-    `where`: "*" looks at those in the place alone. A directory that a killed command left before its night
-    was entered is none of these.
-    Raises ModelError: naming the directory, and how to go on.
+    `where`: "*" looks at those in the place alone.
     """
     with ledger.reading() as connection:
         for place, facts in _not_in_trail(connection, runs, where, NEWEST):
@@ -183,10 +181,7 @@ def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
 
 
 def accept(ledger: Ledger, runs: Path, reason: str) -> int:
-    """Go on with a ledger that lacks what run directories say it had; gives how many do.
-
-    Raises UsageError: no reason is given.
-    """
+    """Go on with a ledger that lacks what run directories say it had; gives how many do."""
     why = reason_of(reason)
     with ledger.writing() as connection:
         heads = [(facts.entry, facts.head) for _, facts in _not_in_trail(connection, runs)]
@@ -219,8 +214,7 @@ def _not_in_trail(
         if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
         known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
-        begun = connection.scalars(sa.select(MARKS.c.series).where(MARKS.c.night == run.date).distinct())
-        whose = [series for series in begun if shown_series(series) == facts.series]
         # What a killed command left before its night was entered is scored again.
-        if not known and not any(is_reserved(connection, series, run.date) for series in whose):
+        again = map(shown_series, reserved(connection, run.date))
+        if not known and facts.series not in again:
             yield path.parent, facts

@@ -36,8 +36,7 @@ from screening.model_selection.held_out import (
 from screening.model_selection.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
 from screening.model_selection.leaks import too_good
 from screening.model_selection.planning import laid
-from screening.model_selection.revising import HELD, held_rows
-from screening.model_selection.stored_scores import columns_of
+from screening.model_selection.revising import HELD, columns_of, held_rows
 from screening.model_selection.task import Task
 from screening.model_selection.validation import Validation, calibration_of
 from screening.parallel import Cluster

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from screening.metrics.calibration import likeliest
+from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.operating_point import choose, overall
-from screening.metrics.p_values import group_maxima
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.task import Task

@@ -218,40 +218,60 @@ class MissingValues(Document):
     values: int
 
 
-class NightRun(Document):
-    """One run of a night: what it counted, and what was said of it since."""
+CASE_COUNTS = ("cases", "new", "pending", "ruled_out", "known", "no_longer_flagged")
+"""Of a night: its flagged cases, by their states, and those of the night before."""
 
-    night: str
+
+class NightFigures(Document):
+    """What a night counted and what it was scored with; no patient."""
+
     run_id: str
-    revision: int
-    series: str
     question: Question
     title: str | None
     model: str
     recipe: str
     thresholds: Mapping[str, float]
-    recorded: str
-    in_force: bool
-    flagged: int
     read: int
     refused: int
     scored: int
-    new: int
-    pending: int
-    ruled_out: int
-    known: int
-    cases: int
-    no_longer_flagged: int
+    flagged: int
+    cases: int = 0
+    new: int = 0
+    pending: int = 0
+    ruled_out: int = 0
+    known: int = 0
+    no_longer_flagged: int = 0
+    unflagged: Unflagged
+    minutes_per_review: float | None
+    capacity: int | None
+    missing: MissingValues | None = None
+    drift: ScoreCounts | None
+    attention: Sequence[Reason] = ()
+
+    @property
+    def waiting(self) -> int:
+        """Cases without a verdict that holds."""
+        return self.new + self.pending
+
+    @property
+    def review_minutes(self) -> float | None:
+        """What reviewing those who wait takes."""
+        return None if self.minutes_per_review is None else self.waiting * self.minutes_per_review
+
+
+class NightRun(NightFigures):
+    """One run of a night: what it counted, and what was said of it since."""
+
+    night: str
+    revision: int
+    series: str
+    recorded: str
+    in_force: bool
     flag_rate: float | None
     minutes: float | None
-    capacity: int | None
     verdicts: Words
     ppv: JudgedShare
     sample: Words
-    unflagged: Unflagged
-    missing: MissingValues | None = None
-    drift: ScoreCounts | None
-    attention: Sequence[Reason]
 
 
 class SeriesFacts(Document):

@@ -17,11 +17,11 @@ import pandas as pd
 from screening.data.cohort import Cohort
 from screening.data.ids import kept_half, keyed_lots
 from screening.io.columns import coded
+from screening.metrics.calibration import group_maxima, resolution_warning
+from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
 from screening.metrics.operating_point import FLAG_EVERYTHING, OperatingPoint, overall
-from screening.metrics.p_values import group_maxima, resolution_warning
 from screening.metrics.predictive_intervals import Evidence
-from screening.metrics.shift import cells_of, inner_edges, shift
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.model import NumberProfile, TextProfile

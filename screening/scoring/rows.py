@@ -23,7 +23,6 @@ from pyarrow.csv import WriteOptions, write_csv
 from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.io.arrow_files import parquet_file
-from screening.ledger.nights import Known
 from screening.schemas.run import RunDocument
 from screening.scoring import exports
 from screening.store.model import CHANCES, DISPLAY
@@ -159,7 +158,7 @@ class Rows:
                     start += n_flagged
                 append(rows.filter(pa.array(~gone(batch))))
 
-    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Known]]) -> None:
+    def add_history(self, known: Callable[[Sequence[str]], Mapping[str, Any]]) -> None:
         """Write the rows anew with what the ledger knows of the cases of those that are flagged.
 
         `known`: gives the cases of some names, of groups where rows come in groups, otherwise ids.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,14 +11,15 @@ from screening.data.ids import id_shape, joined_shapes, other_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.ledger.database import Ledger
-from screening.ledger.nights import NightCases, PastNights, Tonight, past_nights, series_by
+from screening.ledger.kinds import Night
+from screening.ledger.nights import PastNights, Tonight, past_nights, series_by
 from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import LEAST, independent, own_nights
 from screening.report.rules import drift_reason, of_run, review_due
 from screening.schemas.base import Reason
-from screening.schemas.history import SensitivityAndPpv
+from screening.schemas.history import CASE_COUNTS, MissingValues, Question, SensitivityAndPpv
 from screening.schemas.model import IdShape, ModelDocument
-from screening.schemas.run import Case, Delivery, GroupFacts, LedgerFacts, RunDocument, State, Verdict, Word
+from screening.schemas.run import Case, Counts, Delivery, GroupFacts, LedgerFacts, RunDocument, Verdict
 from screening.scoring.reference_distribution import REMEMBERED, compared
 from screening.spelling import shown_series
 from screening.store.model import Model
@@ -30,55 +30,48 @@ JUDGED = ("ruled out", "known")
 """States of a case that somebody has judged: no work of tonight."""
 
 
-def night_of(
-    model: Model,
-    run: RunDocument,
-    key: str,
-    flagged: tuple[str, ...],
-    series: str | None,
-    shadow: bool,
-) -> NightCases:
+def night_of(model: Model, run: RunDocument, key: str, series: str | None, shadow: bool) -> Night:
     """What the run brings to the ledger."""
-    contract = model.contract
-    counts = run.counts
-    return NightCases(
+    contract, counts = model.contract, run.counts
+    due = review_due(run.model, model.trained)
+    return Night(
         key=key,
-        question=_question(model),
+        series=series_of(model, series),
         night=run.date,
-        flagged=flagged,
-        sampled=tuple(one.id for one in run.sample),
-        facts={
-            "run_id": run.run_id,
-            "model": model.digest,
-            "recipe": model.facts.recipe.name,
-            "thresholds": dict(zip(model.watched, model.thresholds.tolist(), strict=True)),
-            "title": contract.title,
-            "minutes_per_review": contract.minutes_per_review,
-            "capacity": contract.capacity,
-            "rows": {name: getattr(counts, name) for name in ("read", "scored", "refused", "flagged")},
-            "unflagged": {"cases": run.unflagged.cases},
-            "missing": _missing(run),
-            "drift": run.drift and run.drift.to_dict(),
-            "table": digests_of(run),
-            "delivery": run.delivery and run.delivery.to_dict(),
-            "promised": _promised(run.model),
-            "review_by": due.isoformat() if (due := review_due(run.model, model.trained)) else None,
-        },
+        shadow=shadow,
+        question=_question(model),
+        run_id=run.run_id,
+        model=model.digest,
+        recipe=model.facts.recipe.name,
+        thresholds=dict(zip(model.watched, model.thresholds.tolist(), strict=True)),
+        title=contract.title,
+        minutes_per_review=contract.minutes_per_review,
+        capacity=contract.capacity,
+        read=counts.read,
+        scored=counts.scored,
+        refused=counts.refused,
+        flagged=counts.flagged,
+        unflagged=run.unflagged,
+        missing=_missing(run),
+        drift=run.drift,
+        table=digests_of(run),
+        delivery=run.delivery,
+        promised=_promised(run.model),
+        review_by=due.isoformat() if due else None,
         known_days=contract.known_days,
         draw=contract.review_sample,
-        named=series,
-        shadow=shadow,
     )
 
 
-def attention_of(model: Model, run: RunDocument, states: Mapping[str, Any], quiet: int) -> list[Reason]:
-    """Why a night wants attention, once the ledger has counted its cases by state.
+def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
+    """Why a night wants attention, once the ledger has counted its cases by state."""
+    known = run.replace(counts=_counted(run, tonight))
+    recognisable = tonight.night.question.recognisable
+    return of_run(known, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained)
 
-    `quiet`: nights in an unbroken row without a case.
-    """
-    recognisable = bool(model.contract.id or model.contract.group)
-    known = run.replace(counts=run.counts.replace(**states))
-    return of_run(known, quiet=quiet, recognisable=recognisable, trained=model.trained)
+
+def _counted(run: RunDocument, tonight: Tonight) -> Counts:
+    return run.counts.replace(**{name: getattr(tonight.night, name) for name in CASE_COUNTS})
 
 
 def digests_of(run: RunDocument) -> str:
@@ -86,28 +79,24 @@ def digests_of(run: RunDocument) -> str:
     return ",".join(file.sha256[:16] for file in run.input.files)
 
 
-def _missing(run: RunDocument) -> dict[str, int]:
+def _missing(run: RunDocument) -> MissingValues:
     """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
     scored, shares = run.counts.scored, [each.missing for each in run.data]
-    return {"missing": round(scored * sum(shares)), "values": scored * len(shares)}
+    return MissingValues(missing=round(scored * sum(shares)), values=scored * len(shares))
 
 
-def _promised(model: ModelDocument) -> dict[str, Any] | None:
+def _promised(model: ModelDocument) -> SensitivityAndPpv | None:
     """What the model's page says of a night, where its rows are the patients that the ledger counts."""
     if len(model.operating_points) != 1 or model.stated.group is not None:
         return None
     (point,) = model.operating_points
-    return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv).to_dict()
+    return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv)
 
 
-def _question(model: Model) -> dict[str, Any]:
+def _question(model: Model) -> Question:
     task, contract = model.facts.task, model.contract
-    return {
-        "label": task.label,
-        "positive": sorted(task.positive),
-        "id": contract.id,
-        "group": contract.group,
-    }
+    positive = sorted(task.positive)
+    return Question(label=task.label, positive=positive, id=contract.id, group=contract.group)
 
 
 def series_of(model: Model, named: str | None = None) -> str:
@@ -115,9 +104,9 @@ def series_of(model: Model, named: str | None = None) -> str:
     return series_by(named or model.contract.series, _question(model))
 
 
-def remembered(run: RunDocument, night: NightCases, tonight: Tonight) -> RunDocument:
+def remembered(run: RunDocument, tonight: Tonight) -> RunDocument:
     """The run with what the ledger knows, once it has the night, and why it wants attention."""
-    counted: dict[str, Any] = tonight.counts | {"drawn": len(tonight.drawn)}
+    night, head = tonight.night, tonight.head
     named = [str(case.id if run.groups is None else case.group) for case in run.cases]
     known = tonight.known([*{*named, *(group.group for group in run.groups or ())}])
 
@@ -125,24 +114,21 @@ def remembered(run: RunDocument, night: NightCases, tonight: Tonight) -> RunDocu
         if name not in known:
             return one
         case = known[name]
-        night, word = case.verdict or (None, None)
-        last = None if night is None else Verdict(night=night, verdict=cast(Word, word))
-        return one.replace(
-            state=cast(State, case.state), nights=case.nights, last_verdict=last, drawn=case.drawn
-        )
+        last = None if case.judged is None else Verdict(night=case.judged, verdict=case.verdict)
+        return one.replace(state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn)
 
-    assert tonight.head is not None, "it is entered"
+    assert head is not None, "it is entered"
     return run.replace(
-        counts=run.counts.replace(**counted),
+        counts=_counted(run, tonight).replace(drawn=len(tonight.drawn)),
         cases=[*map(remember, run.cases, named)],
         groups=None if run.groups is None else [remember(group, group.group) for group in run.groups],
-        attention=tonight.attention,
+        attention=night.attention,
         since=tonight.since,
         ledger=LedgerFacts(
             key=night.key,
-            revision=tonight.revision,
-            entry=tonight.head.number,
-            head=tonight.head.digest,
+            revision=night.revision,
+            entry=head.number,
+            head=head.digest,
             series=shown_series(night.series),
             shadow=night.shadow,
             chain=tonight.chain,

@@ -28,9 +28,8 @@ from screening.imaging.lesions import Grid, lesion_map
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns
 from screening.io.images import AXES
-from screening.metrics.calibration import chances, likeliest
+from screening.metrics.calibration import chances, likeliest, p_values
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
-from screening.metrics.p_values import p_values
 from screening.monitoring.drift import Gates
 from screening.recipes.recipe import Recipe
 from screening.schemas.base import Brief, InBrief
