@@ -92,11 +92,13 @@ def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_pa
 
 
 def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
-    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m")
-    screen("score", tmp_path / "m", desk / "tonight.csv", "--out", tmp_path / "r", "--date", "2026-03-01")
-    first, second = content(run), content(tmp_path / "r")
+    """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
+    again, night = tmp_path / "model", tmp_path / "run"
+    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", again)
+    screen("score", again, desk / "tonight.csv", "--out", night, "--date", "2026-03-01")
+    first, second = content(run), content(night)
 
-    assert content(tmp_path / "m") == content(model)
+    assert content(again) == content(model)
     assert {name: first[name] for name in first if name != "run.json"} == {
         name: second[name] for name in second if name != "run.json"
     }
@@ -276,3 +278,18 @@ def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
     assert " train past.csv --recipe svm" in command
     assert "'" not in command.partition("past.csv")[0]
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
+
+
+def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, model, run, tmp_path):
+    """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
+    links = re.findall(r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8"))
+
+    assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
+    for place, anchor in links:
+        assert f'id="{anchor}"' in (run / place).read_text(encoding="utf-8")
+    screen(
+        "score", model, desk / "tonight.csv", "--out", tmp_path / "run", "--publish", tmp_path / "pages",
+        "--date", "2026-03-01",
+    )  # fmt: skip
+    copy = (tmp_path / "pages" / "latest.html").read_text(encoding="utf-8")
+    assert "record after TRIPOD+AI" in copy and "report.html#" not in copy

@@ -10,7 +10,10 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import enter, night, states
+from typer.testing import CliRunner
 
+from screening.cli import app
+from screening.cli.options import id_from
 from screening.data.ids import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
@@ -120,6 +123,16 @@ def test_no_count_depends_on_who_was_forgotten_and_the_trail_always_verifies(
         assert figures(history(ledger, verify=True)) == before
         erase(ledger, "purge", WHY, Whom())
         assert figures(history(ledger, verify=True)) == before
+
+
+@pytest.mark.parametrize("given", [b"x" * 10_000, "é\u2028é".encode(), "café".encode("latin-1")])
+def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(tmp_path, given):
+    with open_ledger(tmp_path / "l.db", make=True) as ledger:
+        enter(ledger, night(1, [id_from(given)]))
+    words = ["forget", "-", "--ledger", str(tmp_path / "l.db"), "--json"]
+    told = CliRunner().invoke(app, words, input=given + b"\n")
+
+    assert json.loads(told.stdout)["ledger"]["cases"] == 1
 
 
 def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):

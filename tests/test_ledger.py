@@ -177,7 +177,7 @@ def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
 
 
 def test_ids_of_any_script_come_back_as_they_went_in(ledger):
-    odd = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a")
+    odd = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a", 10_000 * "x")
     enter(ledger, night(1, odd))
 
     with ledger.reading() as connection:

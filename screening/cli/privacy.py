@@ -17,7 +17,6 @@ from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_
 from screening.errors import UsageError
 
 RETRAIN_DAYS = 30
-LONGEST_ID = 1000
 
 Runs = Annotated[Path | None, typer.Option(metavar="DIR", help="Erase in run directories at or below this.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
@@ -76,7 +75,7 @@ def refuse_unfinished(left: list[str]) -> None:
 
 
 def _id(text: str) -> str:
-    given = sys.stdin.buffer.readline(LONGEST_ID).rstrip(b"\r\n") if text == "-" else os.fsencode(text)
+    given = sys.stdin.buffer.readline().rstrip(b"\r\n") if text == "-" else os.fsencode(text)
     name = options.id_from(given)
     if not name.strip():
         raise UsageError("ID: no patient is named")

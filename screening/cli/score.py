@@ -107,7 +107,7 @@ def score(
             loaded, source_of(cohort, table, query), out, label=label, date=date,
             ledger=book, series=series_from(series), shadow=shadow, force=force,
             accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
-            progress=progress, templates=templates,
+            progress=progress, templates=templates, published=pages is not None,
         )  # fmt: skip
         answer = run.summary()
         entry = run.document.get("ledger") or {}

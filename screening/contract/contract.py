@@ -157,13 +157,6 @@ class Feature(BaseModel):
         return f"{value} {(self.labels or {}).get(str(value), '')}".rstrip()
 
 
-def _labels(path: Path) -> dict[str, str]:
-    """The words of each code in a CSV file of two columns; UsageError where there is none."""
-    text = read_bounded(path, MOST_BYTES, UsageError).decode("utf-8-sig", errors="replace")
-    rows = csv.reader(text.splitlines())
-    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
-
-
 def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
     if value is None or type(value) is datetime.date:
@@ -172,12 +165,6 @@ def _day(value: Any) -> datetime.date | None:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
-
-
-def _side(value: int) -> int:
-    if value % 2 == 0:
-        raise ValueError("the side of a cube around a voxel is odd, such as 3")
-    return value
 
 
 def _rising(bounds: tuple[int, int]) -> tuple[int, int]:
@@ -220,7 +207,7 @@ class Contract(BaseModel):
     """Columns whose values the figures are also given by."""
     coordinates: Texts = []
     """Columns of a voxel's place: x, y, z."""
-    neighbourhood: Annotated[int, AfterValidator(_side), Field(ge=3, le=15)] | None = None
+    neighbourhood: Annotated[int, Field(ge=3, le=15)] | None = None
     """Side of the cube around a voxel, such as 3: mean, standard deviation and gradient of every channel in
     it become features, within the mask."""
     display: Texts = []
@@ -275,6 +262,8 @@ class Contract(BaseModel):
         both = sorted({*self.positive} & {*self.negative})
         if both:
             raise ValueError(f"label '{both[0]}' is both `positive` and `negative`; name it once")
+        if (self.neighbourhood or 1) % 2 == 0:
+            raise ValueError("`neighbourhood`: the side of a cube around a voxel is odd, such as 3")
         if self.coordinates and len(set(self.coordinates)) != 3:
             raise ValueError("`coordinates` must name three columns, x, y, z")
         normalised = [name for name, feature in self.features.items() if feature.normalise]
@@ -293,33 +282,32 @@ class Contract(BaseModel):
         features = content.get("features")
         for feature in features.values() if isinstance(features, dict) else ():
             if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
-                feature["labels"] = _labels(path.parent / feature["labels"])
+                words = read_bounded(path.parent / feature["labels"], MOST_BYTES, UsageError)
+                rows = csv.reader(words.decode("utf-8-sig", errors="replace").splitlines())
+                feature["labels"] = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
         return cls.from_dict(content, place=path.name)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
-        known = ("format", "cohort", "features", "feature_order")
+        known = {"format": FORMAT, "cohort": {}, "features": {}, "feature_order": []}
+        number, roles, features, order = (content.get(key, default) for key, default in known.items())
         faults = [
-            f"{place}: unknown key '{key}'; known are [cohort], [features.NAME] and format"
+            f"unknown key '{key}'; known are [cohort], [features.NAME] and format"
             f"{did_you_mean(key, [*known, *cls.model_fields])}"
             for key in content
             if key not in known
         ]
-        roles, features = content.get("cohort", {}), content.get("features", {})
-        order, number = content.get("feature_order", []), content.get("format", FORMAT)
         for key, value in (("cohort", roles), ("features", features)):
-            if not isinstance(value, Mapping):
-                faults.append(f"{place}: '{key}' must be a table, [{key}]")
+            faults += [] if isinstance(value, Mapping) else [f"'{key}' must be a table, [{key}]"]
         if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
-            faults.append(f"{place}: 'feature_order' must be a list of names")
+            faults.append("'feature_order' must be a list of names")
         if number != FORMAT:
-            faults.append(f"{place}: format {number} is not known here; this version reads format {FORMAT}")
-        for key in ("features", "format"):
-            if isinstance(roles, Mapping) and key in roles:
-                faults.append(f"{place}: unknown key cohort.{key}; it stands outside [cohort]")
+            faults.append(f"format {number} is not known here; this version reads format {FORMAT}")
+        inside = {*roles} & {"features", "format"} if isinstance(roles, Mapping) else ()
+        faults += [f"unknown key cohort.{key}; it stands outside [cohort]" for key in inside]
         if faults:
-            raise CohortError(faults)
+            raise CohortError([f"{place}: {fault}" for fault in faults])
         ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
             return cls.model_validate({**roles, "features": ordered})
@@ -443,7 +431,8 @@ def contract_toml(stated: Mapping[str, Any], notes: Sequence[str], roles: type[B
         lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
     if notes:
-        lines += ["", f"# {AT_THE_END}", *(f"# - {_one_line(note)}" for note in notes)]
+        plain = ("".join(letter if letter.isprintable() else " " for letter in note) for note in notes)
+        lines += ["", f"# {AT_THE_END}", *(f"# - {' '.join(note.split())}" for note in plain)]
     return "\n".join(lines) + "\n"
 
 
@@ -453,7 +442,3 @@ def _toml(value: object) -> str:
         within.update(value)
         return within.as_string()
     return tomlkit.item(value).as_string()
-
-
-def _one_line(note: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in note).split())

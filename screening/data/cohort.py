@@ -102,13 +102,8 @@ class Cohort:
 
     @property
     def classes(self) -> list[str]:
-        """Sorted texts of the label, missing ones apart.
-
-        Raises UsageError: the cohort was read without a label.
-        """
-        if self.label is None:
-            raise UsageError("this cohort was read without a label; name its column with --label")
-        return sorted({text for text in self.label if text})
+        """Sorted texts of the label, missing ones apart; UsageError where it was read without one."""
+        return sorted({text for text in labels_of(self) if text})
 
     def positives(self, positive: str | Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
         """The positive classes, each with the label texts it stands for: `A+B` stands for A and B.
@@ -174,12 +169,9 @@ def joined_labels(asked: str, classes: Sequence[str]) -> tuple[str, ...]:
 
 
 def labels_of(cohort: Cohort) -> np.ndarray:
-    """The cohort's label text, shape (n_rows,).
-
-    Raises UsageError: the cohort was read without a label column.
-    """
+    """The cohort's label text, shape (n_rows,); UsageError where it was read without one."""
     if cohort.label is None:
-        raise UsageError("this needs a label column: name it with --label or in the contract")
+        raise UsageError("this cohort was read without a label; name its column with --label")
     return cohort.label
 
 

@@ -105,18 +105,10 @@ def summarise(source: Source, given: Contract) -> TableSummary:
     )
 
 
-def inferred(source: Source, given: Contract) -> tuple[Contract, list[str]]:
-    """A contract of the roles given and all other columns of a table, and notes by column, without values.
-
-    Raises CohortError: columns of a role are absent, files have different columns, or no feature is left.
-    """
-    return with_features(summarise(source, given), given)
-
-
 def proposed(
     source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
 ) -> tuple[Contract, list[str]]:
-    """As `inferred`, with roles that were not given guessed, the patient of several rows among them.
+    """A contract with roles that were not given guessed, the patient of several rows among them.
 
     `ask` may correct every guess; with `independent` every row is a patient of its own.
     """
@@ -446,7 +438,7 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     if summary.ticked:
         return {"type": "boolean", "missing": "no"}
     numeric = not codes and _mostly_numbers(summary)
-    often_missing = summary.missing_share + (summary.coded_share if numeric else 0.0) > INDICATOR_SHARE
+    often_missing = summary.missing_share(coded=numeric) > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     flag = not numeric or (summary.n_texts <= 2 and summary.texts <= {"0", "1"})
     if summary.boolean_words and flag and not summary.constant:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
-from screening.contract.contract import Contract
+from screening.contract.contract import Contract, Feature
 from screening.errors import CohortError, UsageError
 from screening.io.columns import floats, is_numeric, plain, stretches
 from screening.io.images import AXES
@@ -64,7 +64,15 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     axes = contract.coordinates or [axis for axis in AXES if axis in header]
     if len(axes) != 3 or not contract.group:
         raise UsageError("a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z")
-    group, contract = contract.group, _joined_by(contract, header)
+    group = contract.group
+    numbers = [name for name, each in contract.features.items() if each.type == "number" and name in header]
+    names = {name: channel for channel in numbers for name in derived(channel)}
+    if names.keys().isdisjoint(contract.features):
+        own = {
+            name: Feature(type="number", normalise=contract.features[channel].normalise)
+            for name, channel in names.items()
+        }
+        contract = contract.model_copy(update={"features": contract.features | own})
     roles = {
         contract.id, group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
         *contract.display,
@@ -85,18 +93,6 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
 def derived(channel: str) -> list[str]:
     """Names of a channel's neighbourhood features."""
     return [f"{channel}_{what}" for what in STATISTICS]
-
-
-def _joined_by(contract: Contract, header: Sequence[str]) -> Contract:
-    numbers = [name for name, each in contract.features.items() if each.type == "number" and name in header]
-    names = {each: name for name in numbers for each in derived(name)}
-    if not names or any(name in contract.features for name in names):
-        return contract
-    content = contract.to_dict()
-    features = content["features"]
-    for name, channel in names.items():
-        features[name] = {"type": "number", "normalise": contract.features[channel].normalise}
-    return Contract.from_dict(content | {"feature_order": [*contract.features, *names]})
 
 
 def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: int) -> list[np.ndarray]:

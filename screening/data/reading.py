@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, joined
-from screening.data.inference import Ask, inferred, proposed
+from screening.data.inference import Ask, proposed, summarise, with_features
 from screening.data.stream import BATCH_ROWS, CohortStream, contract_of, opened
 from screening.errors import CohortError
 from screening.io.opening import Readable
@@ -91,8 +90,11 @@ def read_cohort(
     files, given = opened(source, given)
     complete, notes = given, list[str]()
     if not given.features:
-        guess = partial(proposed, independent=independent) if propose else inferred
-        complete, notes = guess(files, given)
+        complete, notes = (
+            proposed(files, given, independent=independent)
+            if propose
+            else with_features(summarise(files, given), given)
+        )
     return joined(list(CohortStream(files, complete, batch_rows, complete.label, need_label, notes)))
 
 
@@ -107,7 +109,7 @@ def check_cohort(
     given = contract_of(contract, label=label)
     try:
         files, given = opened(source, given)
-        complete, notes = (given, []) if given.features else inferred(files, given)
+        complete, notes = (given, []) if given.features else with_features(summarise(files, given), given)
         if not to_score and not complete.label:
             notes = [*notes, "no column is named as the outcome: to train, set `label`, or give --label"]
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)

@@ -235,17 +235,14 @@ class CohortStream:
             notes=self.notes,
             refused=self.refused,
         )
-        faults += self._refused_unseen(typed.values, unlisted)
+        # Unseen categories that the contract does not want scored as unknown.
+        unseen = self.gates.unseen_rows(typed.values) if self.gates else {}
+        for name in dict.fromkeys([*unseen, *unlisted]):
+            if contract.unseen_policy(name) != "unknown":
+                masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
+                faults.append((name, UNSEEN, np.any(masks, axis=0)))
         faults = [fault for fault in faults if fault[2].any()]
         return TypedBlock(file.name, block.first_row, typed, faults, unlisted)
-
-    def _refused_unseen(self, features: Columns, unlisted: Mapping[str, np.ndarray]) -> Iterator[Fault]:
-        """Unseen categories that the contract does not want scored as unknown, as faults."""
-        unseen = self.gates.unseen_rows(features) if self.gates else {}
-        for name in dict.fromkeys([*unseen, *unlisted]):
-            if self.contract.unseen_policy(name) != "unknown":
-                masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
-                yield name, UNSEEN, np.any(masks, axis=0)
 
 
 def open_cohort(

@@ -149,15 +149,12 @@ class ColumnSummary:
         self.counts: Counter[str] = Counter()  # rows of each text, where they are few
         self._sample = SampledValues(MOST_SAMPLED)
 
-    @property
-    def missing_share(self) -> float:
-        return 1 - self.present / self.rows if self.rows else 0.0
-
-    @property
-    def coded_share(self) -> float:
-        """The share of rows that say in a text or a far number that the value is not known."""
-        far = float(np.isin(self._sample.values, self.far_codes).mean()) if self._sample.values.size else 0.0
-        unknown = self.missing_codes.total() + self.odd + far * self.numbers
+    def missing_share(self, coded: bool) -> float:
+        """The share of rows without a value; or also of those that say so in a text or a far number."""
+        unknown = float(self.rows - self.present)
+        if coded and self._sample.values.size:
+            far = np.isin(self._sample.values, self.far_codes).mean()
+            unknown += self.missing_codes.total() + self.odd + float(far) * self.numbers
         return unknown / self.rows if self.rows else 0.0
 
     @property

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
+from urllib.parse import quote
 
 from screening.schemas.base import Estimate
 from screening.schemas.figures import BEYOND_SCORES, GMean, MaxFlagRate, MinSensitivity, MissCost, Rule
@@ -240,6 +241,11 @@ def rule(value: Rule) -> str:
     return "threshold given by the user"
 
 
+def local_link(place: str) -> str:
+    """Return the path of a file beside the page as a link: never a scheme, whatever it says."""
+    return quote(place, safe="/")
+
+
 def setting(value: object) -> str:
     """Return a parameter of a recipe: a number, a word, or several of them."""
     if isinstance(value, float):
@@ -257,7 +263,7 @@ FILTERS = {
     each.__name__: each
     for each in (
             text, name, feature, unit, value_range, number, percent, ci, chance, area_ci, p_value, ratio,
-            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
+            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule, local_link,
             setting, count,
         )
 }  # fmt: skip

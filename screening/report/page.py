@@ -213,6 +213,13 @@ class Every(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         return self[TEXT]
 
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What is under every name."""
+        return self[name]
+
 
 def sample_of(kind: Any, numbers: Iterator[int]) -> Any:
     """A value of a type: of a document one with every field, two of each list, and rising numbers."""

@@ -187,10 +187,16 @@ class ScoreCounts(Document):
 
 
 class RunModel(ModelDocument):
-    """The model as the run used it."""
+    """The model as the run used it.
+
+    `page` is where its page lies as seen from the run directory; None where it has none, or where readers get
+    a copy of the run's page elsewhere. A copy by `screen report --out` is the same bytes, by which an erasure
+    knows it, so its link leads there from beside the run alone.
+    """
 
     id: str
     digest: str
+    page: str | None = None
 
 
 class InputFacts(SourceFacts):

@@ -17,6 +17,7 @@ from screening.errors import UsageError
 from screening.io.columns import absent
 from screening.io.opening import Readable
 from screening.schemas.base import Estimate
+from screening.schemas.model import ModelDocument
 from screening.schemas.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
 from screening.scoring.rows import Rows
@@ -255,7 +256,8 @@ def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
         )
-    return replace(model, document={key: value for key, value in then.items() if key not in ("id", "digest")})
+    facts = {key: value for key, value in then.items() if key in ModelDocument.model_fields}
+    return replace(model, document=facts)
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:

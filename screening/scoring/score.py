@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -114,6 +115,7 @@ def score(
     cluster: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     templates: Path | None = None,
+    published: bool = False,
 ) -> Run:
     """Score every row of a cohort at the model's operating points and write the run directory.
 
@@ -155,6 +157,8 @@ def score(
         Called with (rows scored, rows in all; 0 where nobody knows before the end).
     templates : Path, optional
         A site's own templates for the page.
+    published : bool
+        Readers get a copy of the page elsewhere: it names the model's page, and has no link to it.
 
     Returns
     -------
@@ -243,6 +247,7 @@ def score(
             stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
             outputs=outputs,
+            model=run.model.replace(page=None if published else _page_of(model, out)),
         )
         document, text = written(run.to_dict())
         if not shadow:
@@ -255,6 +260,15 @@ def score(
                 places.append(Artefact("model", model.directory.resolve(), model.digest))
             tonight.hand_out(*places)
     return Run(Path(out), document)
+
+
+def _page_of(model: Model, out: str | Path) -> str | None:
+    """Where the model's page lies as seen from the run directory; None where no link can lead there."""
+    page = None if model.directory is None else model.directory.resolve() / "report.html"
+    if page is None or not page.is_file():
+        return None
+    place = os.path.relpath(page, Path(out).resolve())
+    return place if place.isprintable() else None
 
 
 def _scored(

@@ -25,7 +25,6 @@ from screening.monitoring.drift import Gates
 from screening.report.rules import drift_reason
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
-from screening.schemas.model import SourceFacts
 from screening.schemas.run import (
     Case,
     Counts,
@@ -177,19 +176,12 @@ class Summary:
             cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
         # What the gates found, and what was said of the ids at training, which are of the same column.
         found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), drift_reason(drift)]
-        source = SourceFacts.from_dict(stream.source.to_dict())
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=key[:12],
             date=date,
             model=RunModel.from_dict({"id": model.id, "digest": model.digest} | model.sealed),
-            input=InputFacts(
-                files=source.files,
-                delimiter=source.delimiter,
-                encoding=source.encoding,
-                rows=source.rows,
-                notes=list(stream.notes),
-            ),
+            input=InputFacts.from_dict(stream.source.to_dict() | {"notes": list(stream.notes)}),
             versions=versions(),
             counts=Counts(
                 read=self.n_scored + refused,

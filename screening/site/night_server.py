@@ -18,8 +18,8 @@ from screening.kernels import Gaussian
 from screening.kernels.pairwise import weighted_sum
 from screening.kernels.threads import limit_threads
 from screening.report.page import draw_sample
-from screening.schemas.model import ModelDocument, SourceFacts
-from screening.schemas.run import RunModel
+from screening.schemas.model import ModelDocument
+from screening.schemas.run import InputFacts, RunModel
 
 
 def prepare() -> None:
@@ -31,7 +31,7 @@ def prepare() -> None:
         for dtype in (np.float32, np.float64):
             weighted_sum(Gaussian(1.0), nothing, nothing, nothing, dtype=dtype)
     draw_sample("run")
-    for document in (ModelDocument, RunModel, SourceFacts):
+    for document in (ModelDocument, RunModel, InputFacts):
         document.model_rebuild()
 
 
