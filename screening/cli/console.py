@@ -158,7 +158,7 @@ def _inline(value: object) -> str:
         # A reason for attention: what was found, and what to do.
         return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_inline(one)}" for key, one in value.items()) or "-"
+        return ", ".join(f"{key} {_inline(one)}" for key, one in value.items() if one is not None) or "-"
     if isinstance(value, list):
         return " | ".join(map(_inline, value)) or "-"
     if isinstance(value, float):
