@@ -49,6 +49,17 @@ def images(tissue, trained, tmp_path_factory):
     return place / "run"
 
 
+@pytest.mark.parametrize("content", [None, b"PAR1 and no more"])
+def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_path, content):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    scores = tmp_path / "run" / "scores.parquet"
+    scores.unlink() if content is None else scores.write_bytes(content)
+
+    answer = screen("explain", tmp_path / "run", run["cases"][0]["id"], code=4)
+
+    assert "scores.parquet is missing or damaged" in answer.stderr
+
+
 def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run):
     case = run["cases"][1]
     told = json.loads(screen("explain", folder / "run", case["id"], "--json").stdout)

@@ -20,7 +20,7 @@ from screening.schemas.base import Estimate
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import Case, Contribution
 from screening.scoring.reference_distribution import among_past, rarity_range
-from screening.scoring.rows import Rows
+from screening.scoring.rows import Rows, refuse_altered
 from screening.store.model import CHANCES, DISPLAY, Model, score_batch
 from screening.store.serialization import read_document
 
@@ -190,6 +190,8 @@ def explain(
     ------
     UsageError
         No row has this id, its reasons were not kept, or model or table are not those of the run.
+    ModelError
+        The run's rows are missing or damaged.
 
     Examples
     --------
@@ -207,7 +209,9 @@ def explain(
     document = read_document(run, "run")
     if (model is None) != (cohort is None):
         raise UsageError("--model and --cohort belong together: reasons are worked out from both")
-    row = _row_named(Rows(Path(run) / "scores.parquet"), name)
+    scores = Path(run) / "scores.parquet"
+    refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
+    row = _row_named(Rows(scores), name)
     listed = {one["row"]: one | {"flagged": False} for one in document["near_misses"]}
     listed |= {one["row"]: one | {"flagged": True} for one in document["cases"]}
     case = None if row is None else listed.get(row["row"])

@@ -341,11 +341,7 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     if not run.outputs:
         raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
     for name, digest in run.outputs.items():
-        path = folder / name
-        if not path.is_file() or digest_of(path) != digest:
-            raise ModelError(
-                f"{path} is missing or damaged: its digest does not match; score the night again"
-            )
+        refuse_altered(folder / name, digest)
     if "flagged.csv" not in run.outputs:
         raise UsageError(f"{folder} is a shadow run; nothing of it is handed on")
     scores = Rows(folder / "scores.parquet")
@@ -353,3 +349,9 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     empty = {pa.string(): "", pa.bool_(): False}
     columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))
+
+
+def refuse_altered(path: Path, digest: str) -> None:
+    """ModelError where a run's file is not there or not as it was written."""
+    if not path.is_file() or digest_of(path) != digest:
+        raise ModelError(f"{path} is missing or damaged: its digest does not match; score the night again")
