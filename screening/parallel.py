@@ -1,4 +1,4 @@
-"""Pieces of work side by side: on threads of this process (joblib), or by workers of a cluster (dask)."""
+"""Pieces of work side by side: on threads of this process, or by workers of a cluster (dask)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet, finalize
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from screening.errors import ClusterError
@@ -133,11 +133,10 @@ def in_parallel(
 
 
 def _by_threads(function: Callable[..., Any], given: Iterable[Sequence[Any]], jobs: int) -> Iterator[Any]:
-    tasks = (delayed(with_share_of_cores)(jobs, function, *each) for each in given)
     # Around them all: threads that each set and restore it would restore it under each other. Small matrix
     # products by many threads of their own mostly wait for each other.
-    with threadpool_limits(1, user_api="blas"):
-        yield from Parallel(n_jobs=jobs, backend="threading", return_as="generator")(tasks)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda each: with_share_of_cores(jobs, function, *each), given)
 
 
 def _given(shared: Any) -> Any:

@@ -7,6 +7,7 @@ import ssl
 from contextlib import nullcontext
 from pathlib import Path
 from threading import get_ident
+from time import sleep
 from types import SimpleNamespace
 
 import pandas as pd
@@ -160,6 +161,21 @@ def test_members_of_a_blend_are_fitted_at_once_and_say_how_far_they_are(cohort, 
     shares = [done / total for done, total in told]
     assert shares == sorted(shares) and shares[-1] == 1.0
     assert model.digest == train(cohort, "auto", **quick).digest
+
+
+def test_what_a_caller_on_threads_calls_off_is_not_begun_and_told_as_no_warning():
+    begun = []
+
+    def piece(number):
+        begun.append(number)
+        sleep(0.05)
+        return number
+
+    results = in_parallel(piece, [(number,) for number in range(20)], jobs=2)
+    assert next(results) == 0
+    results.close()
+
+    assert len(begun) < 10
 
 
 @pytest.mark.parametrize("where", ["local:0", "somewhere"])
