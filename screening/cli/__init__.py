@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from screening.cli.boundary import Commands, boundary, exits
+from screening.cli.boundary import Commands, bounded, exits
 from screening.cli.data import check, demo, init, schema
 from screening.cli.ledger import history, ledger, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
@@ -82,9 +82,12 @@ def screen(
 
 def main() -> None:
     """Run the `screen` command."""
-    with boundary():
-        # A process runs one command, and typer would make the options of all of them.
-        words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
-        named = [each for each in app.registered_commands if [each.name] == words[:1]]
-        app.registered_commands = named or app.registered_commands
-        app()
+    bounded(_command)
+
+
+def _command() -> None:
+    # A process runs one command, and typer would make the options of all of them.
+    words = sys.argv[3:] if sys.argv[1:2] == ["--log"] else sys.argv[1:]
+    named = [each for each in app.registered_commands if [each.name] == words[:1]]
+    app.registered_commands = named or app.registered_commands
+    app()

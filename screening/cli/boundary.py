@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -184,28 +184,23 @@ def _most() -> int | None:
     return None if most == resource.RLIM_INFINITY else most
 
 
-@contextmanager
-def boundary() -> Iterator[None]:
-    """What surrounds the whole command: three open streams, signals that clean up, an answer that arrived."""
-    # What a command loads it needs to its end: looking through it for garbage took a sixth of a night's time.
-    gc.set_threshold(GARBAGE)
-    _open_streams()
-    # Broken log lines are no reason to print tracebacks.
-    logging.raiseExceptions = False
-    _listen()
-    if (_most() or LEAST_MEMORY) < LEAST_MEMORY:
-        sys.exit(ended_by(MemoryError()))
-    if _most() is not None:
-        _go_on_in_a_child()
+def bounded(command: Callable[[], object]) -> NoReturn:
+    """Run the whole command with open streams, signals that clean up and an answer that arrived; then end.
+
+    A function and no context manager: a signal between a manager's own steps would end as a traceback.
+    """
     code: int | str | None = 0
     try:
         try:
-            yield
+            _listen()
+            _prepare()
+            command()
         except SystemExit as ended:
             code = ended.code
             _raise_broken_pipe(ended)
         if sys.stdout is not None:
             sys.stdout.flush()
+        _ignore_signals()
     except BaseException as error:
         _ignore_signals()
         known = _known(error)
@@ -213,12 +208,23 @@ def boundary() -> Iterator[None]:
             raise
         code = ended_by(known)
     finally:
-        _ignore_signals()
         let_go()
         _mute_broken_streams()
         if not code:
             gc.freeze()  # an error may keep alive what a library then calls leaked
     sys.exit(code)
+
+
+def _prepare() -> None:
+    # What a command loads it needs to its end: looking through it for garbage took a sixth of a night's time.
+    gc.set_threshold(GARBAGE)
+    _open_streams()
+    # Broken log lines are no reason to print tracebacks.
+    logging.raiseExceptions = False
+    if (_most() or LEAST_MEMORY) < LEAST_MEMORY:
+        sys.exit(ended_by(MemoryError()))
+    if _most() is not None:
+        _go_on_in_a_child()
 
 
 def _go_on_in_a_child() -> None:

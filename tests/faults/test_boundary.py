@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -81,12 +82,50 @@ def test_a_small_cap_on_memory_is_named(desk):
 
 
 def test_a_library_that_aborts_under_a_cap_on_memory_is_one_that_found_none():
-    code = "import os\nfrom screening.cli.boundary import boundary\nwith boundary():\n    os.abort()"
+    code = "import os\nfrom screening.cli.boundary import bounded\nbounded(os.abort)"
     command = f"ulimit -c 0 -v 8000000; {sys.executable} -c '{code}'"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
 
     assert ended.returncode == 2
     assert "not enough memory: the process may use 7.6 GiB" in ended.stderr
+
+
+SIGNALLED = """
+import os, signal, sys
+from screening.cli import boundary
+
+def ended_at(at):
+    lines = iter(range(at))
+    def trace(frame, event, given):
+        if frame.f_code.co_filename == boundary.__file__ and next(lines, None) is None:
+            sys.settrace(None)
+            os.write(sent, b"1")
+            os.kill(os.getpid(), signal.SIGTERM)
+        return trace
+    sys.settrace(trace)
+    boundary.bounded(lambda: None)
+
+at, was_sent = 0, True
+while was_sent:
+    said, sent = os.pipe()
+    child = os.fork()
+    if not child:
+        ended_at(at)
+    print(at, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    os.close(sent)
+    was_sent = bool(os.read(said, 1))
+    at += 1
+"""
+
+
+def test_a_signal_at_any_line_of_the_boundary_ends_the_command_without_a_traceback():
+    """Every line in turn: chance finds the gap between two of them in one run of a hundred."""
+    ended = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True)
+    codes = [int(line.split()[1]) for line in ended.stdout.splitlines()]
+
+    assert len(codes) > 30 and 143 in codes
+    assert set(codes) <= {0, 143, -signal.SIGTERM}, ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_model_is_not_damaged_because_memory_has_ended(desk, monkeypatch):
