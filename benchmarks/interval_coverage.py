@@ -37,13 +37,7 @@ PATIENTS = (10, 20, 40, 80)
 # Voxels of a patient; the last are log-normal with a standard deviation of 0.8, mean 30.
 VOXELS = {"5": 5, "30": 30, "1 to 240": None}
 CORRELATIONS = (0.3, 0.5, 0.8)
-RULES = (
-    MinSensitivity(0.9),
-    MaxFlagRate(0.1),
-    MissCost(20.0),
-    GMean(),
-    Threshold(0.0),
-)
+RULES = (MinSensitivity(0.9), MaxFlagRate(0.1), MissCost(20.0), GMean(), Threshold(0.0))
 FOLDED = {"500 rows, 6 %": (500, 0.06), "500 rows, 18 %": (500, 0.18), "1,500 rows, 4 %": (1500, 0.04)}
 FIGURES = ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne")
 
@@ -68,12 +62,7 @@ def at_fixed_threshold(n: int, sensitivity: float, *setting) -> list[float]:
         low, high = (float(end[1]) for end in rate_bands(tally, True))
         row_low, row_high = (float(end) for end in wilson(tally.counts[0][1], len(scores)))
         found.append(
-            [
-                low <= sensitivity <= high,
-                row_low <= sensitivity <= row_high,
-                high - low,
-                row_high - row_low,
-            ]
+            [low <= sensitivity <= high, row_low <= sensitivity <= row_high, high - low, row_high - row_low]
         )
     return np.mean(found, axis=0).tolist()
 

@@ -149,11 +149,7 @@ def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_
     )  # fmt: skip
 
     page = (tmp_path / "model" / "report.html").read_text("utf-8")
-    for said in (
-        "dropped, one value only: note",
-        "inferred category: ward",
-        "guessed role positive: yes",
-    ):
+    for said in ("dropped, one value only: note", "inferred category: ward", "guessed role positive: yes"):
         assert any(said in note for note in json.loads(answer.stdout)["notes"])
         assert said in answer.stderr
         assert said in page

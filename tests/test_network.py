@@ -23,7 +23,8 @@ from screening.cli.logs import KEYS
 from screening.errors import UsageError
 from screening.report.page import render_overview
 from screening.schemas.base import Reason
-from screening.schemas.history import WORST_FIRST, OverviewDocument, SeriesNight, worst
+from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.site.night import WORST_FIRST, worst
 from screening.site.processes import PRELOADED, Budget, Processes, tell_hooks
 from screening.site.site import read_network
 from screening.store.publishing import hold

@@ -10,14 +10,7 @@ from labelled_scores import labelled
 
 from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall
 from screening.metrics.threshold_search import Choice, pick
-from screening.schemas.figures import (
-    GMean,
-    MaxFlagRate,
-    MinSensitivity,
-    MissCost,
-    Threshold,
-    rule_named,
-)
+from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, rule_named
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(

@@ -121,8 +121,7 @@ def test_a_column_is_known_by_the_words_of_its_name(column, quantity):
 
 
 @pytest.mark.parametrize(
-    "column",
-    ["urea_creatinine_ratio", "creatinine_urea", "creatinine_clearance", "hemoglobin_a1c", "age"],
+    "column", ["urea_creatinine_ratio", "creatinine_urea", "creatinine_clearance", "hemoglobin_a1c", "age"]
 )
 def test_what_is_computed_from_a_quantity_is_not_taken_for_it(column):
     assert quantity_named(column) is None

@@ -16,18 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from sets import (
-    TestFold,
-    encoded,
-    k_folds,
-    load,
-    rates,
-    repeated,
-    run_folds,
-    skip_unless_there,
-    table,
-    tuned,
-)
+from sets import TestFold, encoded, k_folds, load, rates, repeated, run_folds, skip_unless_there, table, tuned
 
 from screening import build
 from screening.errors import RecipeError

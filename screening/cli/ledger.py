@@ -106,8 +106,7 @@ def status(
         str, typer.Option(metavar="NAME|each", help="Only these series, with commas between.")
     ] = EACH,
     night: Annotated[
-        str | None,
-        typer.Option(metavar="DATE|today", help="Ask for this night instead of a --max-age."),
+        str | None, typer.Option(metavar="DATE|today", help="Ask for this night instead of a --max-age.")
     ] = None,
     grace: Annotated[
         str, typer.Option(metavar="0m", help="With --night: how long after its midnight it may be missing.")

@@ -93,8 +93,7 @@ RecipeName = Annotated[
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
 Night = Annotated[
-    str | None,
-    typer.Option("--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent."),
+    str | None, typer.Option("--date", "-d", metavar="YYYY-MM-DD", help="Night of the run; today if absent.")
 ]
 AcceptDelivery = Annotated[
     str | None,

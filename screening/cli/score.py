@@ -64,8 +64,7 @@ def score(
     ledger: LedgerMaybe = None,
     series: Series = None,
     shadow: Annotated[
-        bool,
-        typer.Option("--shadow", help="With --ledger: beside the series' champion; recorded, no page."),
+        bool, typer.Option("--shadow", help="With --ledger: beside the series' champion; recorded, no page.")
     ] = False,
     force: Annotated[
         bool,

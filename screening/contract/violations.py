@@ -71,10 +71,7 @@ FAULTS = {
     ),
     "no_group": ("no group", "fill the group column, or leave these rows out"),
     "no_label": ("no label", "fill the label column, or leave these rows out"),
-    "not_time": (
-        "not a date such as 2024-01-31",
-        "write YYYY-MM-DD, or set date_order in the contract",
-    ),
+    "not_time": ("not a date such as 2024-01-31", "write YYYY-MM-DD, or set date_order in the contract"),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
     "ragged": (
         "more or fewer cells than the header has names",

@@ -16,13 +16,7 @@ from scipy.ndimage import gaussian_filter, label
 from screening.data.neighbourhood import cells_of
 from screening.errors import UsageError
 from screening.kernels.jit import njit
-from screening.metrics.intervals import (
-    beta_quantile,
-    design_effect,
-    percentiles,
-    share_range,
-    students_share,
-)
+from screening.metrics.intervals import beta_quantile, design_effect, percentiles, share_range, students_share
 from screening.metrics.threshold_search import FLAG_EVERYTHING, pick
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity

@@ -57,9 +57,7 @@ READERS = {
     "Parquet": Reader(arrow_files.opened_parquet, arrow_files.parquet_batches, (".parquet", ".pq")),
     "Arrow": Reader(arrow_files.opened_arrow, arrow_files.arrow_batches, (".arrow", ".feather")),
     "CSV": Reader(
-        csv_files.opened,
-        csv_files.batches,
-        (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+        csv_files.opened, csv_files.batches, (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
     ),
 }
 SUFFIXES = tuple(suffix for reader in READERS.values() for suffix in reader.suffixes)

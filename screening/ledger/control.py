@@ -57,9 +57,7 @@ SHARES: dict[Measure, _Share] = {
 
 
 def control_charts(
-    used: Sequence[NightRun],
-    changes: Sequence[ThresholdChange],
-    promotions: Sequence[Promotion] = (),
+    used: Sequence[NightRun], changes: Sequence[ThresholdChange], promotions: Sequence[Promotion] = ()
 ) -> list[ControlChart]:
     """The charts of a series.
 

@@ -82,13 +82,7 @@ def left_over(connection: sa.Connection) -> dict[str, int]:
 
 
 def erase(
-    ledger: Ledger,
-    action: str,
-    reason: str,
-    whom: Whom,
-    *,
-    dry_run: bool = False,
-    left: Collection[str] = (),
+    ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False, left: Collection[str] = ()
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 

@@ -270,9 +270,7 @@ def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
 
 
 def project(
-    connection: sa.Connection,
-    entries: Iterable[Entry],
-    tables: Mapping[str, sa.Table] = PROJECTED.tables,
+    connection: sa.Connection, entries: Iterable[Entry], tables: Mapping[str, sa.Table] = PROJECTED.tables
 ) -> None:
     """Write what entries come to: all that the tables hold.
 

@@ -17,16 +17,7 @@ from screening.errors import ModelError, UsageError
 from screening.ledger import trail
 from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
-from screening.ledger.kinds import (
-    Accepted,
-    Erasing,
-    Forgotten,
-    Purged,
-    append,
-    facts_in,
-    project,
-    reserved,
-)
+from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, append, facts_in, project, reserved
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series

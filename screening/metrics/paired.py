@@ -132,10 +132,7 @@ def auroc_difference(
 
 
 def share_difference(
-    clear: np.ndarray,
-    others: np.ndarray,
-    fold: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
+    clear: np.ndarray, others: np.ndarray, fold: np.ndarray | None = None, groups: np.ndarray | None = None
 ) -> Estimate:
     """Difference of two methods' specificity (or sensitivity), each at its own threshold, on the same rows.
 

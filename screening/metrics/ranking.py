@@ -52,10 +52,7 @@ def _beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
 
 
 def delong(
-    scores: np.ndarray,
-    positive: np.ndarray,
-    codes: np.ndarray | None = None,
-    widening: float = 1.0,
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, widening: float = 1.0
 ) -> tuple[float, float]:
     """95 % interval of the AUROC by DeLong et al. (1988) on the logit scale.
 

@@ -33,12 +33,7 @@ from screening.store.serialization import versions
 
 
 def model_document(
-    study: Study,
-    held_out: HeldOut,
-    judgement: Judgement,
-    *,
-    max_rows: int | None,
-    command: str | None,
+    study: Study, held_out: HeldOut, judgement: Judgement, *, max_rows: int | None, command: str | None
 ) -> ModelDocument:
     """What is known once every row was held out; what deserves attention is decided on it."""
     task = study.task

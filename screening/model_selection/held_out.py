@@ -204,11 +204,7 @@ def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.n
 
 
 def held_out_by(
-    study: Study,
-    recipe: Recipe,
-    *,
-    resources: Resources = ALONE,
-    like: EncodedRows | None = None,
+    study: Study, recipe: Recipe, *, resources: Resources = ALONE, like: EncodedRows | None = None
 ) -> HeldOut:
     """Hold every row out by a recipe, its settings drawn from its search; see `hold_out`.
 

@@ -20,12 +20,7 @@ from screening.io.columns import Columns
 from screening.metrics.calibration import calibrate, calibration_elsewhere
 from screening.metrics.operating_point import FLAG_EVERYTHING, curve, summary
 from screening.metrics.operating_point import points as points_of
-from screening.metrics.paired import (
-    auroc_difference,
-    recall_difference,
-    share_difference,
-    weighted_recalls,
-)
+from screening.metrics.paired import auroc_difference, recall_difference, share_difference, weighted_recalls
 from screening.metrics.performance import area, at_local_prevalence, per_class, performance, rates
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
@@ -306,11 +301,7 @@ def _comparison(judgement: Judgement) -> BesideFacts | None:
             )
         rows.append(facts)
     return BesideFacts(
-        rules=list(rules),
-        rule=shared[0],
-        n_watched=len(points),
-        figures=_of_method(judgement),
-        beside=rows,
+        rules=list(rules), rule=shared[0], n_watched=len(points), figures=_of_method(judgement), beside=rows
     )
 
 

@@ -34,11 +34,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     model = ModelDocument.from_dict(document)
     return draw(
         "model.html.j2",
-        {
-            "useful": performance.usefulness(model),
-            "froc": performance.froc(model),
-            **_shared(model, None),
-        },
+        {"useful": performance.usefulness(model), "froc": performance.froc(model), **_shared(model, None)},
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,

@@ -187,11 +187,7 @@ def of_model(model: ModelDocument) -> list[Reason]:
 
 
 def of_run(
-    run: RunDocument,
-    *,
-    quiet: int = 0,
-    recognisable: bool = True,
-    trained: datetime.datetime | None = None,
+    run: RunDocument, *, quiet: int = 0, recognisable: bool = True, trained: datetime.datetime | None = None
 ) -> list[Reason]:
     """Reasons to look twice at a night, whose `attention` holds what the gates found in the data.
 

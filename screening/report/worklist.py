@@ -373,7 +373,8 @@ def trail(run: RunDocument) -> str:
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
     """Return the worklist in its parts, the highest score first."""
-    lines = _patients(run, places) if run.groups else _rows(run, places)
+    rows = (line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1))
+    lines = _patients(run, places) if run.groups else [*rows]
     flagged = lines[: run.to_review]
     named: list[Listed] = [*run.cases, *(run.groups or ())]
     states = {line.case.state for line in flagged}
@@ -401,10 +402,6 @@ def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
     if erased:
         return f"{more} of {total} flagged are not named here: erased since, or in flagged.csv alone."
     return f"{more} more are flagged and stand in flagged.csv alone: {shown.count(named)} of {total} shown."
-
-
-def _rows(run: RunDocument, places: int) -> list[Line]:
-    return [line_of_case(run, case, places, rank) for rank, case in enumerate(run.cases, start=1)]
 
 
 def _patients(run: RunDocument, places: int) -> list[Line]:

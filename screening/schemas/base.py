@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from screening.errors import ModelError
@@ -64,6 +64,15 @@ def even(*columns: Sequence[object]) -> None:
     """ValueError unless columns that are read side by side are of one length."""
     if len({len(column) for column in columns}) > 1:
         raise ValueError("columns that are read side by side are not of one length")
+
+
+class Columns(Document):
+    """A document whose sequences are read side by side."""
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        even(*(column for _, column in self if isinstance(column, Sequence)))
+        return self
 
 
 PART = ConfigDict(extra="forbid", defer_build=True)

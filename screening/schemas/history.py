@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -92,7 +92,15 @@ class JudgedShare(Estimate):
     judged: int
 
 
-class Flagging(Document):
+class Workload(Document):
+    """Means over the nights in force."""
+
+    cases_per_night: float | None
+    waiting_per_night: float | None
+    minutes_per_night: float | None
+
+
+class Flagging(Workload):
     """What one of the two flagged.
 
     `model` is that of these nights, or all where one took another's place between them. `only` counts flags
@@ -103,9 +111,6 @@ class Flagging(Document):
     series: str
     model: str
     shadow: bool
-    cases_per_night: float | None
-    waiting_per_night: float | None
-    minutes_per_night: float | None
     ppv: JudgedShare
     only: int
     only_ppv: JudgedShare
@@ -191,14 +196,6 @@ class Misses(Document):
     unflagged: int
     nights: int
     per_night: Estimate
-
-
-class Workload(Document):
-    """Means over the nights in force."""
-
-    cases_per_night: float | None
-    waiting_per_night: float | None
-    minutes_per_night: float | None
 
 
 class DriftOver(Document):
@@ -371,15 +368,6 @@ class HistoryDocument(Document):
     retrainings: Sequence[Retraining] = ()
     retirements: Sequence[Retirement] = ()
     audit: Trail
-
-
-# The worst of several exit codes, the worst first: a bug, a refused model or table, a wrong setting, a lock.
-WORST_FIRST = (1, 4, 3, 2, 75, 5, 0)
-
-
-def worst(codes: Iterable[int]) -> int:
-    """The one exit code that stands for several; a process that a signal ended counts as a bug."""
-    return min((code if code in WORST_FIRST else 1 for code in codes), key=WORST_FIRST.index, default=0)
 
 
 class SeriesNight(Document):

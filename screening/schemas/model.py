@@ -325,30 +325,8 @@ class ModelDocument(Document):
     sha256: str = ""
 
     @model_validator(mode="after")
-    def _checked(self) -> Self:
-        self._refuse_other_rules()
-        return self
-
-    def brief(self) -> Brief:
-        """The method, its rows, and what each operating point does."""
-        points = [
-            (
-                point.label,
-                f"{point.threshold:.3g}",
-                point.sensitivity.in_percent,
-                point.specificity.in_percent,
-            )
-            for point in self.operating_points
-        ]
-        words = f"{self.recipe.title}, trained on {self.training.n_rows_used} rows"
-        return Brief(words, ("class", "threshold", "sensitivity", "specificity"), points)
-
-    def carrying(self, label: str) -> list[BlendMember]:
-        """The members of the blend without which it would surely rank a class worse."""
-        return [member for member in self.blend if (member.classes[label].gain.low or 0.0) > 0]
-
-    def _refuse_other_rules(self) -> None:
-        """ValueError where figures are of another rule, or another threshold, than the one in use."""
+    def _of_one_rule(self) -> Self:
+        """Refuse figures of another rule, or another threshold, than the one in use."""
         found = self.validation
         comparison, forward = found.comparison, found.forward
         for number, point in enumerate(self.operating_points):
@@ -363,6 +341,20 @@ class ModelDocument(Document):
                 rules.append(forward.classes[name].rule)
             if any(rule != point.rule for rule in rules):
                 raise ValueError(f"validation: figures of {name} are of another rule")
+        return self
+
+    def brief(self) -> Brief:
+        """The method, its rows, and what each operating point does."""
+        points = [
+            (one.label, f"{one.threshold:.3g}", one.sensitivity.in_percent, one.specificity.in_percent)
+            for one in self.operating_points
+        ]
+        words = f"{self.recipe.title}, trained on {self.training.n_rows_used} rows"
+        return Brief(words, ("class", "threshold", "sensitivity", "specificity"), points)
+
+    def carrying(self, label: str) -> list[BlendMember]:
+        """The members of the blend without which it would surely rank a class worse."""
+        return [member for member in self.blend if (member.classes[label].gain.low or 0.0) > 0]
 
     @cached_property
     def stated(self) -> Stated:

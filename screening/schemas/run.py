@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from screening.schemas.base import Brief, Document, Estimate, Range, Reason, even
+from screening.schemas.base import Brief, Columns, Document, Estimate, Range, Reason
 from screening.schemas.figures import Observed
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
@@ -249,16 +249,11 @@ class FeatureDrift(Document):
     alarm: bool
 
 
-class ReachingCounts(Document):
+class ReachingCounts(Columns):
     """How many rows reach each threshold tonight."""
 
     thresholds: Sequence[float | None]
     counts: Sequence[int]
-
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        even(self.thresholds, self.counts)
-        return self
 
 
 class Discoveries(Document):
@@ -283,7 +278,7 @@ class NightSubgroup(Document):
     flag_rate: float | None
 
 
-class ScoreScale(Document):
+class ScoreScale(Columns):
     """Tonight's scores and the held-out ones of past cases, counted on equal steps from `low` to `high`.
 
     One score a patient where rows are grouped; what lies beyond either end is counted in the last step there.
@@ -293,11 +288,6 @@ class ScoreScale(Document):
     high: float
     tonight: Sequence[int]
     past_cases: Sequence[int]
-
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        even(self.tonight, self.past_cases)
-        return self
 
 
 class Stopping(Document):

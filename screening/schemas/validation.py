@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy.special import expit
 
-from screening.schemas.base import Document, Estimate, Setting, even
+from screening.schemas.base import Columns, Document, Estimate, Setting, even
 from screening.schemas.figures import (
     Area,
     OfRule,
@@ -48,17 +48,12 @@ class BesideFacts(Document):
     beside: Sequence[Beside]
 
 
-class Froc(Document):
+class Froc(Columns):
     """Share of lesions found against false clusters a patient, at rising thresholds."""
 
     threshold: Sequence[float]
     sensitivity: Sequence[float]
     false_positives: Sequence[float]
-
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        even(self.threshold, self.sensitivity, self.false_positives)
-        return self
 
 
 class LesionFacts(Document):
@@ -187,17 +182,12 @@ class Bin(Document):
     size: float
 
 
-class DecisionCurve(Document):
+class DecisionCurve(Columns):
     """Net benefit of the model, and of reviewing all, at threshold probabilities."""
 
     threshold: Sequence[float]
     model: Sequence[float]
     all: Sequence[float]
-
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        even(self.threshold, self.model, self.all)
-        return self
 
 
 class Calibration(Document):

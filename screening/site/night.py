@@ -7,7 +7,7 @@ import glob
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from screening.report import format as shown
 from screening.report.page import render_overview
 from screening.schemas.base import Reason
 from screening.schemas.figures import Rule
-from screening.schemas.history import OverviewDocument, SeriesNight, worst
+from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 from screening.site.processes import Budget, Ended, Processes
@@ -44,6 +44,13 @@ Done = TypeVar("Done")
 DAY = datetime.timedelta(days=1)
 # Between two attempts at what somebody else is writing.
 PAUSE_SECONDS = 2
+# The worst of several exit codes, the worst first: a bug, a refused model or table, a wrong setting, a lock.
+WORST_FIRST = (1, 4, 3, 2, LOCKED, ATTENTION, 0)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one exit code that stands for several; a process that a signal ended counts as a bug."""
+    return min((code if code in WORST_FIRST else 1 for code in codes), key=WORST_FIRST.index, default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +273,7 @@ def _as_it_stands(network: Network, task: Task) -> SeriesNight:
 
 
 def _document(
-    network: Network,
-    night: str,
-    lines: Mapping[Task, SeriesNight],
-    done: Sequence[SeriesNight],
-    strict: bool,
+    network: Network, night: str, lines: Mapping[Task, SeriesNight], done: Sequence[SeriesNight], strict: bool
 ) -> OverviewDocument:
     wanting = [ATTENTION for line in done if line.attention and not line.shadow and strict]
     return OverviewDocument(

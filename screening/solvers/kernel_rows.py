@@ -14,14 +14,7 @@ import numpy as np
 
 from screening.kernels.base import Kernel
 from screening.kernels.jit import njit
-from screening.kernels.pairwise import (
-    ABSOLUTE,
-    SQUARED,
-    kernel_row,
-    padded_transposed,
-    rate_of,
-    weighted_sum,
-)
+from screening.kernels.pairwise import ABSOLUTE, SQUARED, kernel_row, padded_transposed, rate_of, weighted_sum
 
 DIRECT, GATHERED, COMPUTED = 0, 1, 2
 HEAD, TAIL, USED, CAPACITY, FETCHED = 0, 1, 2, 3, 4

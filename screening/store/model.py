@@ -238,11 +238,7 @@ class Model(InBrief):
             probe = np.random.default_rng(0).normal(scale=0.5, size=(16, len(self.encoder.names)))
         arrays = {f"encoder/{name}": value for name, value in self.encoder.state().items()}
         arrays |= {f"estimator/{name}": value for name, value in self.ensemble.state().items()}
-        arrays |= {
-            "calibration": self.calibration,
-            "selftest/x": probe,
-            "selftest/score": self.scores(probe),
-        }
+        arrays |= {"calibration": self.calibration, "selftest/x": probe, "selftest/score": self.scores(probe)}
         return pack(arrays)
 
     @cached_property
