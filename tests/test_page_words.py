@@ -114,6 +114,8 @@ GONE = (
     "would this be useful", "hardly known", "wear it down", "too few to be told", "too coarse",
     "picking by chance takes", "times the folds are dealt", "flag it alone", "the nights so far",
     "bring 9 cases", "single values change", "promise is not kept", "minus promised",
+    "expect it to find", "to miss about", "judge these too", "followed from its start", "what came after",
+    "anything from", "tell of care", "being missing ranks", "entered late",
 )  # fmt: skip
 SHOWN = [
     *(ROOT / "templates").glob("*.j2"), *(ROOT / "templates").glob("*.js"), *(ROOT / "docs").glob("*.md"),
