@@ -178,7 +178,9 @@ class KernelMachine(Estimator):
         machines = []
         for part in together:
             first = clone(self).set_params(factor=part[0])
-            for factor, passes in zip(part, first._fitted(part, X, y, groups=groups, cache=cache), strict=True):
+            for factor, passes in zip(
+                part, first._fitted(part, X, y, groups=groups, cache=cache), strict=True
+            ):
                 machine = copy(first)
                 machine.factor = factor
                 machine._keep(passes)
