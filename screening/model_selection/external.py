@@ -17,9 +17,9 @@ from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
-from screening.model_selection.judge import Fixed, HeldOutScores, chosen, judge
+from screening.model_selection.judge import chosen, judge
+from screening.model_selection.scores import Fixed, HeldOutScores
 from screening.model_selection.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
-from screening.model_selection.validation import Validation
 from screening.report.page import render_validation
 from screening.report.rules import of_validation
 from screening.schemas.base import FORMAT_VERSION
@@ -100,18 +100,23 @@ def validate(
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     by_class = facts.validation.class_chances or {}
     chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    validation = Validation.of_decisions(scored[None], task, target, rows.group, chances)
-    watched = zip(task.watched, validation.watched.T, strict=True)
     promised = [point for point in facts.operating_points if point.label in task.watched]
-    held = HeldOutScores(
+    held = HeldOutScores.of_decisions(
+        scored[None],
+        task,
+        target,
+        rows.group,
+        chances,
         recipe=facts.recipe.name,
-        validation=validation,
         subgroups=rows.subgroups,
-        shares={name: prevalence_range(positive, rows.group) for name, positive in watched},
+        shares={
+            name: prevalence_range(target == code, rows.group)
+            for name, code in zip(task.watched, task.watched_codes, strict=True)
+        },
         prevalence=prevalence,
         fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
     )
-    lesions = None if model.lesions is None else _lesions(model, validation, rows)
+    lesions = None if model.lesions is None else _lesions(model, held, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
         promise.replace(**vars(point), lesions=lesions and lesions[0])
@@ -265,10 +270,10 @@ def _local(
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
 
 
-def _lesions(model: Model, found: Validation, rows: Cohort) -> tuple[LesionFacts, float | None]:
+def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
     """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
     assert model.lesions is not None and rows.coordinates is not None
-    scores, lesion = found.scores[:, 0], found.watched[:, 0]
+    scores, lesion = held.scores[:, 0], held.watched[:, 0]
     places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
     each = [names == name for name in np.unique(names)]
     patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]
