@@ -29,6 +29,8 @@ from screening.files import read_bounded, read_toml
 from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
+# Columns of a voxel's place, as images have them.
+AXES = ("x", "y", "z")
 MOST_BYTES = 16 << 20
 HEAD = (
     "Review every line. A key behind a # is not set: take the # away to set it. All keys: docs/contract.md."

@@ -26,7 +26,6 @@ from screening.files import digest_of
 from screening.io import arrow_files, csv_files, excel
 from screening.io.database import Database, open_database
 from screening.io.frames import Table, source_of
-from screening.io.images import holds_images, open_images
 from screening.io.readers import (
     Batches,
     Form,
@@ -38,6 +37,7 @@ from screening.io.readers import (
     refuse_many,
     stamp_of,
 )
+from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
 
 if TYPE_CHECKING:
@@ -82,18 +82,22 @@ def source_at(place: Readable) -> Source:
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
     if isinstance(place, str | Path):
-        return open_images(Path(place)) if holds_images(Path(place)) else open_source(place)
+        return optional("images").opened(Path(place)) if _holds_images(place) else open_source(place)
     return open_database(place) if isinstance(place, Database) else source_of(place)
 
 
 def digests(source: str) -> list[str]:
     """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
     try:
-        if holds_images(Path(source)):
-            return [part.sha256 for part in open_images(Path(source)).files]
+        if _holds_images(source):
+            return [part.sha256 for part in optional("images").opened(Path(source)).files]
         return [digest_of(path) for path in found_files(source)[0]]
     except (UsageError, CohortError):
         return []
+
+
+def _holds_images(place: str | Path) -> bool:
+    return "images" in OPTIONAL and bool(optional("images").holds(Path(place)))
 
 
 @dataclass

@@ -12,7 +12,6 @@ import pandas as pd
 from screening.data.cohort import Cohort, joined, labels_of
 from screening.data.dependence import dependence, reasons
 from screening.errors import UsageError
-from screening.imaging.lesions import Patient, lesions_elsewhere
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
@@ -20,6 +19,7 @@ from screening.metrics.performance import prevalence_range, rates
 from screening.model_selection.judge import chosen, judge
 from screening.model_selection.scores import Fixed, HeldOutScores
 from screening.model_selection.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
+from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.rules import of_validation
 from screening.schemas.base import FORMAT_VERSION
@@ -27,7 +27,7 @@ from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Pro
 from screening.schemas.figures import OperatingPoint, Ranking, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import LesionFacts, OperatingPointFacts
+from screening.schemas.validation import OperatingPointFacts
 from screening.spelling import first_of
 from screening.store.model import Model, score_batch
 from screening.store.serialization import versions, written
@@ -116,7 +116,7 @@ def validate(
         prevalence=prevalence,
         fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
     )
-    lesions = None if model.lesions is None else _lesions(model, held, rows)
+    lesions = None if model.lesions is None else optional("lesions").lesions_elsewhere(model, held, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
         promise.replace(**vars(point), lesions=lesions and lesions[0])
@@ -268,13 +268,3 @@ def _local(
     elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
-
-
-def _lesions(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
-    """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
-    assert model.lesions is not None and rows.coordinates is not None
-    scores, lesion = held.scores[:, 0], held.watched[:, 0]
-    places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
-    each = [names == name for name in np.unique(names)]
-    patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]
-    return lesions_elsewhere(patients, model.lesions, model.thresholds[0], model.facts.training.seed)

@@ -17,7 +17,6 @@ from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, read_cohort
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.imaging.lesions import Patient, chosen_by_lesions, lesion_map
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
@@ -42,9 +41,10 @@ from screening.model_selection.task import Task
 from screening.parallel import Cluster
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
+from screening.registry import optional
 from screening.report.rules import of_model
-from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
-from screening.schemas.validation import Beside, Forward, LesionFacts
+from screening.schemas.figures import DEFAULT_RULE, Rule
+from screening.schemas.validation import Beside, Forward
 from screening.store.model import Model
 
 
@@ -158,7 +158,7 @@ def train(
         cohort = replace(cohort, notes=[*cohort.notes, said])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
-        refuse_without_lesions(cohort, rule, repeats)
+        optional("lesions").refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
     study = laid(
@@ -179,7 +179,9 @@ def train(
 
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=fitting)
-    rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+    rule, of_lesions, scored = (
+        optional("lesions").by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+    )
     scores = HeldOutScores.of(scored, study)
     if not lesions:  # whose scores are of maps
         leaks = too_good(study, scores)
@@ -360,43 +362,3 @@ def past_and_later(
         repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
         alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
     )  # fmt: skip
-
-
-def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
-    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
-    if cohort.coordinates is None or cohort.group is None:
-        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
-    if not isinstance(rule, MinSensitivity):
-        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
-    if repeats not in (None, 1):
-        raise UsageError("--lesions deals the folds once; leave --repeats out")
-
-
-def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
-    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
-
-    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
-    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
-    """
-    cohort, sample = study.cohort, study.sample
-    if study.task.kind != "binary":
-        raise UsageError("--lesions tells one class from the rest; name it with --positive")
-    if study.groups is not sample.group:
-        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
-    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
-    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
-    rows = [np.flatnonzero(group == name) for name in fold]
-    patients = []
-    for at, number in zip(rows, fold.values(), strict=True):
-        part = cohort.take(at)
-        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
-        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
-    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
-    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
-    scores = np.empty(cohort.n_rows)
-    for at, each in zip(rows, patients, strict=True):
-        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
-    order = np.argsort(cohort.rows)
-    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    rule = Threshold(threshold, prevalence=study.rule.prevalence)
-    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

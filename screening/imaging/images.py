@@ -17,6 +17,7 @@ from types import ModuleType
 import numpy as np
 import pyarrow as pa
 
+from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
 from screening.io.readers import Batches, Form, Part, Source, all_of, refuse_header, refuse_many, stamp_of
@@ -28,7 +29,6 @@ MOST_VOXELS = 1 << 27
 # Millimetres by which the grids of one patient's images may differ: what rounding to float32 leaves.
 SAME_PLACE = 1e-3
 PATIENT = "patient_id"
-AXES = ("x", "y", "z")
 MASK = "mask"
 DATASET = "dataset_description.json"
 # What names patient, session and space is no part of a channel's name.
@@ -201,7 +201,7 @@ class PatientImages(Part):
         return inside
 
 
-def open_images(folder: Path) -> Source:
+def opened(folder: Path) -> Source:
     """The source that a folder of NIfTI files or a BIDS dataset is.
 
     Raises UsageError: there are no images, or nibabel is not installed; CohortError: images that cannot be
@@ -230,7 +230,7 @@ def open_images(folder: Path) -> Source:
     return Source(parts, notes, group=PATIENT, geometries=[each for each in placed if each])
 
 
-def holds_images(folder: Path) -> bool:
+def holds(folder: Path) -> bool:
     """Whether a folder is one of images: a BIDS dataset, or folders with NIfTI files in them."""
     if not folder.is_dir():
         return False

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
-from screening.contract.contract import Contract, Feature
+from screening.contract.contract import AXES, Contract, Feature
 from screening.errors import CohortError, UsageError
 from screening.io.columns import floats, is_numeric, plain, stretches
-from screening.io.images import AXES
 from screening.io.readers import Batches, Part, Source
 
 STATISTICS = ("mean", "sd", "gradient")
