@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
-from screening.data.cohort import FEWEST_OF_LABEL, affected, affirming
 from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, head_columns
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
+from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
 from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
 from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
