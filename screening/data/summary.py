@@ -283,13 +283,9 @@ class ColumnSummary:
                 numbers += [number] * count
                 continue
             self.faults[number] += count
-            kept = {
-                "missing_code": self.missing_codes,
-                "not_number": self.odd_texts,
-                "infinite": self.odd_texts,
-            }
-            if len(kept.get(number, ())) <= MOST_TEXTS:
-                kept.get(number, set()).add(text)
+            kept = self.missing_codes if number == "missing_code" else self.odd_texts
+            if number in ("missing_code", "not_number", "infinite") and len(kept) <= MOST_TEXTS:
+                kept.add(text)
         return np.array(numbers, dtype=np.float64)
 
     def _add_numbers(self, values: np.ndarray) -> None:
