@@ -437,5 +437,5 @@ class RunDocument(Document):
 
     def observed(self, label: str) -> Observed | None:
         """How the flags of a watched class agree with the table's labels, where it has them."""
-        found = self.evaluation[label] if self.evaluation else None
-        return found if isinstance(found, Observed) else None
+        figures = self.evaluation[label] if self.evaluation else None
+        return figures if isinstance(figures, Observed) else None

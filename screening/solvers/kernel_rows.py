@@ -8,7 +8,7 @@ grows and later holds more rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,23 @@ class KernelRows:
 
 Gram = np.ndarray | KernelRows
 """A kernel matrix, held or made by rows."""
+
+
+class ActiveRows(NamedTuple):
+    """Rows of the kernel over the active points, for `fetch`: the matrix or what makes it, and the cache."""
+
+    mode: int  # DIRECT, GATHERED or COMPUTED
+    active: np.ndarray
+    gram: np.ndarray
+    xt: np.ndarray | None
+    kind: int
+    rate: np.float32
+    buffer: np.ndarray
+    slot_of: np.ndarray
+    owner: np.ndarray
+    newer: np.ndarray
+    older: np.ndarray
+    lru: np.ndarray
 
 
 @dataclass
@@ -116,8 +133,8 @@ class Active:
         self.slot_of = slot_of
         self.lru[CAPACITY] = capacity
 
-    def rows(self) -> tuple:
-        return (
+    def rows(self) -> ActiveRows:
+        return ActiveRows(
             self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
             self.slot_of, self.owner, self.newer, self.older, self.lru,
         )  # fmt: skip
@@ -139,11 +156,14 @@ def _fill(row, i, mode, active, gram, xt, kind, rate):
 
 
 @njit
-def fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru):
+def fetch(i, rows):
     """Row of the active point i, a view of the Gram or of the cache; the last two fetched stay valid."""
-    m = active.size
-    if mode == DIRECT:
-        return gram[i]
+    m = rows.active.size
+    if rows.mode == DIRECT:
+        return rows.gram[i]
+    buffer, slot_of, owner, newer, older, lru = (
+        rows.buffer, rows.slot_of, rows.owner, rows.newer, rows.older, rows.lru,
+    )  # fmt: skip
     slot = slot_of[i]
     if slot >= 0:
         if lru[HEAD] != slot:
@@ -177,7 +197,7 @@ def fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, 
     lru[HEAD] = slot
     lru[FETCHED] += 1
     row = buffer[slot * m : slot * m + m]
-    _fill(row, i, mode, active, gram, xt, kind, rate)
+    _fill(row, i, rows.mode, rows.active, rows.gram, rows.xt, rows.kind, rows.rate)
     return row
 
 
