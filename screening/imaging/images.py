@@ -20,7 +20,7 @@ import pyarrow as pa
 from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.io.readers import Batches, Form, Part, Source, all_of, refuse_header, refuse_many, stamp_of
+from screening.io.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
 from screening.schemas.run import Geometry
 
 SUFFIXES = (".nii", ".nii.gz")
@@ -130,8 +130,8 @@ class PatientImages(Part):
     def __init__(self, patient: str, name: str, files: Files):
         self.patient, self.name = patient, name
         self.rows: int | None = None
-        self.form = Form([PATIENT, *AXES, *(column for column, _ in files if column != MASK)])
-        self._stamps = {path: stamp_of(path) for _, path in files}
+        self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
+        self.stamps = {path: stamp_of(path) for _, path in files}
         refuse_header(self)
         volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
         self.volumes = {column: volume for (column, _), volume in zip(files, volumes, strict=True)}
@@ -147,7 +147,7 @@ class PatientImages(Part):
         ]
         if faults:
             raise CohortError(faults)
-        self.bytes = sum(size for size, _ in self._stamps.values())
+        self.bytes = sum(size for size, _ in self.stamps.values())
         digests = [f"{column} {digest_of(path)}\n" for column, path in files]
         self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
 
@@ -158,11 +158,6 @@ class PatientImages(Part):
         if affine is None:
             return None
         return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
-
-    def refuse_changed(self) -> None:
-        """CohortError where an image is not what it was when it was opened."""
-        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the voxels of the mask, x running fastest.

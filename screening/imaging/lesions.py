@@ -21,7 +21,7 @@ from screening.metrics.intervals import beta_quantile, design_effect, percentile
 from screening.metrics.threshold_search import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
-from screening.model_selection.validation import Validation
+from screening.model_selection.scores import HeldOutScores
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity, Rule, Threshold
 from screening.schemas.validation import Froc, LesionFacts
@@ -267,15 +267,15 @@ def chosen_by_lesions(
     )
 
 
-def lesions_elsewhere(model: Model, validation: Validation, rows: Cohort) -> tuple[LesionFacts, float | None]:
+def lesions_elsewhere(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
     """What the model's threshold did to other patients' lesions, and what the same promise would take there.
 
-    `validation` has the scores of the rows' maps, smoothed and opened as the model says. The share found
+    `held` has the scores of the rows' maps, smoothed and opened as the model says. The share found
     is as seen, with Wilson's interval by patient. The threshold is None where there are too few lesions.
     """
     how, threshold = model.lesions, model.thresholds[0]
     assert how is not None and rows.coordinates is not None
-    scores, lesion = validation.scores[:, 0], validation.watched[:, 0]
+    scores, lesion = held.scores[:, 0], held.watched[:, 0]
     names = np.asarray(rows.group)
     patients = [
         Patient.of(rows.coordinates[own], scores[own], lesion[own])

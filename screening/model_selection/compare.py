@@ -29,10 +29,10 @@ from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
-from screening.model_selection.judge import HeldOutScores, Judgement, differences, judge
+from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, laid
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import ask, watchable
-from screening.model_selection.validation import Validation
 from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
@@ -272,11 +272,11 @@ def methods_of(
     for recipe, study in zip(recipes, studies, strict=True):
         held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
         encoded, search = encoded or held_out.encoded, held_out.search
-        validation = Validation.of(held_out, study)
+        scores = HeldOutScores.of(held_out, study)
         if not several:
-            validation = replace(validation, predicted=None)
+            scores = replace(scores, predicted=None)
         rules = [study.rule] * len(study.task.watched)
-        judgement = judge(HeldOutScores(recipe.name, validation), rules, study.seed, refuse=False)
+        judgement = judge(scores, rules, study.seed, refuse=False)
         may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
         facts = MethodFacts(
             recipe=recipe.name,
@@ -303,7 +303,7 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
         {figure: float(value[0]) for figure, value in measured(judgement, asked).items()}
         for judgement in judgements
     ]
-    control, watched, groups = judgements[0], judgements[0].held.validation.watched, study.groups
+    control, watched, groups = judgements[0], judgements[0].held.watched, study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
     for (facts, judgement), own, drawn in zip(methods, estimates, draws, strict=True):
@@ -319,7 +319,7 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
             facts.replace(
                 figures=figures | dict(judgement.means),
                 differences=None if facts.control else gaps | differences(judgement, control),
-                curve=[round(float(x), 5) for x in mean_curve(judgement.held.validation)],
+                curve=[round(float(x), 5) for x in mean_curve(judgement.held)],
             )
         )
     return CohortFacts(
@@ -339,7 +339,7 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
     the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
     holds no positive or no negative row.
     """
-    held = method.held.validation
+    held = method.held
     w = np.ones((1, len(held.fold))) if weights is None else weights
     by_class = []
     for m, positive in enumerate(held.watched.T):
@@ -366,7 +366,7 @@ def resampled(
 
     The fitted models are kept: the spread is that of new rows, not of training on another cohort.
     """
-    held = methods[0].held.validation
+    held = methods[0].held
     parts = [
         [measured(method, asked, weights) for method in methods]
         for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
@@ -377,7 +377,7 @@ def resampled(
     ]
 
 
-def mean_curve(held: Validation) -> np.ndarray:
+def mean_curve(held: HeldOutScores) -> np.ndarray:
     """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
     grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
     return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
@@ -424,7 +424,7 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
 
 def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
     for facts, judgement in methods:
-        held = judgement.held.validation
+        held = judgement.held
         for m, watched in enumerate(held.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,

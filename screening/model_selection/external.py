@@ -16,9 +16,9 @@ from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
-from screening.model_selection.judge import Fixed, HeldOutScores, chosen, judge
+from screening.model_selection.judge import chosen, judge
+from screening.model_selection.scores import Fixed, HeldOutScores
 from screening.model_selection.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
-from screening.model_selection.validation import Validation
 from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.rules import of_validation
@@ -100,20 +100,23 @@ def validate(
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     by_class = facts.validation.class_chances or {}
     chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    validation = Validation.of_decisions(scored[None], task, target, rows.group, chances)
-    watched = zip(task.watched, validation.watched.T, strict=True)
     promised = [point for point in facts.operating_points if point.label in task.watched]
-    held = HeldOutScores(
+    held = HeldOutScores.of_decisions(
+        scored[None],
+        task,
+        target,
+        rows.group,
+        chances,
         recipe=facts.recipe.name,
-        validation=validation,
         subgroups=rows.subgroups,
-        shares={name: prevalence_range(positive, rows.group) for name, positive in watched},
+        shares={
+            name: prevalence_range(target == code, rows.group)
+            for name, code in zip(task.watched, task.watched_codes, strict=True)
+        },
         prevalence=prevalence,
         fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
     )
-    lesions = (
-        None if model.lesions is None else optional("lesions").lesions_elsewhere(model, validation, rows)
-    )
+    lesions = None if model.lesions is None else optional("lesions").lesions_elsewhere(model, held, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
         promise.replace(**vars(point), lesions=lesions and lesions[0])

@@ -15,8 +15,8 @@ from screening.io.columns import absent
 from screening.metrics.ranking import auroc, auroc_either_way, auroc_of_levels
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import held_out_by
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Validation
 from screening.recipes.building import load_recipe
 from screening.schemas.model import Leak
 
@@ -92,15 +92,15 @@ TELLING, MOST_COLUMNS = 0.75, 3
 FEWEST_COLUMNS = 3  # carry a ranking by their number alone
 
 
-def too_good(study: Study, validation: Validation) -> list[Leak]:
+def too_good(study: Study, held_out: HeldOutScores) -> list[Leak]:
     """What would explain a ranking that is too good to be true, one leak a watched class.
 
-    `validation`: what the model says of the rows that were held out.
+    `held_out`: what the model says of the rows that were held out.
     Gives each with the AUROC that is left without the columns it names, or the model's where nothing is.
     """
     found, cohort, task = [], study.sample, study.task
     for m, name in enumerate(task.watched):
-        scores, positive = validation.scores[:, m], validation.watched[:, m]
+        scores, positive = held_out.scores[:, m], held_out.watched[:, m]
         whole = auroc(scores, positive)
         alone = {column: column_alone(cohort, column, positive) for column in cohort.contract.features}
         ranked = sorted(alone, key=lambda column: -alone[column])

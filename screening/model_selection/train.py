@@ -32,12 +32,12 @@ from screening.model_selection.held_out import (
     progress_of_parts,
     silent,
 )
-from screening.model_selection.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
+from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leaks import too_good
 from screening.model_selection.planning import laid
-from screening.model_selection.revising import HELD, columns_of, held_rows
+from screening.model_selection.revising import HELD, held_rows
+from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Validation, calibration_of
 from screening.parallel import Cluster
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
@@ -182,23 +182,22 @@ def train(
     rule, of_lesions, scored = (
         optional("lesions").by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
     )
-    validation = Validation.of(scored, study)
+    scores = HeldOutScores.of(scored, study)
     if not lesions:  # whose scores are of maps
-        found = too_good(study, validation)
+        leaks = too_good(study, scores)
         study = replace(
-            study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
+            study, leaks=[*study.leaks, *leaks], notes=[*study.notes, *(leak.said for leak in leaks)]
         )
     everyone = task.is_watched(labels_of(study.cohort))
     x = held_out.encoded.x
     of_trained = [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
-    trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
-    methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
+    trained = scores.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
+    methods = {part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
     cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
-    scores = HeldOutScores(
-        recipe=held_out.recipe.name,
-        validation=replace(validation, trained=trained),
-        one_class=held_out.one_class,
+    scores = replace(
+        scores,
+        trained=trained,
         subgroups=sample.subgroups,
         shares={
             name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
@@ -225,23 +224,23 @@ def train(
         contract=study.cohort.contract,
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
-        calibration=calibration_of(validation, judgement.thresholds),
-        held_out=_table(scores, judgement, sample, held_rows(held_out)),
+        calibration=scores.calibration(judgement.thresholds),
+        held_out=_table(judgement, sample, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
 
 
-def _table(scores: HeldOutScores, judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
     """`validation.parquet`: a line a row, in an order that does not depend on the table's."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group
-    groups = scores.validation.groups
+    groups = judgement.held.groups
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
     table |= {HELD: held, "label": labels_of(sample)}
-    return Columns(table | columns_of(scores, judgement.thresholds), sample.n_rows)
+    return Columns(table | judgement.held.columns(judgement.thresholds), sample.n_rows)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
@@ -284,7 +283,7 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
 def baselines(
     study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
-) -> tuple[list[Beside] | None, dict[str, Validation]]:
+) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
     """Hold every row out by every other method on the method's own folds: what there is, and the scores.
 
     A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
@@ -307,7 +306,7 @@ def baselines(
             step.progress(1, 1)
         search = held_out.search
         found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
-        scores[other.name] = Validation.of(held_out, study)
+        scores[other.name] = HeldOutScores.of(held_out, study)
     return found or None, scores
 
 
@@ -330,7 +329,9 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[Forward, Validation | None]:
+def past_and_later(
+    study: Study, recipe: Recipe, resources: Resources
+) -> tuple[Forward, HeldOutScores | None]:
     """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
@@ -357,7 +358,7 @@ def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[
     if groups is not None:
         groups = groups.astype(str).astype(object)
         groups[past] = np.asarray(earlier.groups, str)
-    return facts, Validation.of_decisions(
+    return facts, HeldOutScores.of_decisions(
         repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
         alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
     )  # fmt: skip
