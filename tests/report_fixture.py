@@ -2,10 +2,13 @@
 
 import copy
 import hashlib
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
+from screening.imaging.voxels import as_base64, palette_png, ramp
+from screening.metrics.calibration import calibrate
 from screening.report.rules import of_run
 from screening.schemas.run import RunDocument
 
@@ -304,3 +307,131 @@ def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
     for case in run["cases"][-n:]:
         del case["contributions"]
     return run
+
+
+def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
+    """A model document with every block that training can add."""
+    rng = np.random.default_rng(0)
+    positive = rng.random(1500) < 0.2
+    level = {
+        "level": "female", "n": 300, "events": 31, "few": [],
+        "sensitivity": estimate(0.9, 0.75, 0.97), "specificity": estimate(0.6, 0.5, 0.7),
+        "flag_rate": 0.45,
+    }  # fmt: skip
+    few = level | {
+        "level": None, "n": None, "events": None, "few": ["n", "events", "sensitivity", "flag_rate"],
+    }  # fmt: skip
+    prevalences = [
+        {"prevalence": p, "ppv": estimate(2 * p, p, 3 * p), "npv": estimate(0.98, 0.95, 0.99),
+         "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p), "flag_rate": estimate(0.3, 0.2, 0.4)}
+        for p in (0.05, 0.1, 0.2)
+    ]  # fmt: skip
+    (point,) = model["operating_points"]
+    of_rule = {name: point[name] for name in ("rule", "threshold")}
+    model["validation"] |= {
+        "subgroups": {
+            label: [of_rule | {"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]
+        },
+        "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
+        "calibration": {
+            label: calibrate(
+                rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2
+            ).to_dict()
+        },
+        "forward": {
+            "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
+            "classes": {
+                label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183,
+                        "sensitivity": estimate(0.84, 0.6, 0.95), "specificity": estimate(),
+                        "auroc": estimate()}
+            },
+        },
+    }  # fmt: skip
+    return model
+
+
+def appraised_run() -> dict[str, Any]:
+    run = nosocomial_run()
+    appraised(run["model"])
+    picture = as_base64(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
+    slices = [
+        {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
+    ]
+    cluster = {
+        "label": "yes",
+        "millimetres": None,
+        "voxels": 2,
+        "centre": [1, 2, 4],
+        "low": [1, 2, 4],
+        "high": [1, 2, 4],
+        "top_score": 0.7,
+    }
+    patient = {"group": "P1", "voxels": 900, "flagged": 2, "n_clusters": 1, "clusters": [cluster]}
+    patient["slices"] = slices
+    run |= {
+        "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
+                        "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
+        "drift": {"unit": "row", "known": [15] * 20, "counted": [9] * 20, "distance": 0.02, "p": 0.8},
+        "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
+                      {"column": "sex", "level": None, "n": None, "flag_rate": None},
+                      {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
+        "prevalence_estimate": {"value": 0.12, "low": 0.02, "high": 0.22},
+        "voxels": {"axes": ["x", "y", "z"], "step": [1, 1, 3.5], "base": "ADC", "scale": [-1, 2],
+                   "colours": {"yes": "#ffe100"},
+                   "patients_total": 1, "patients_flagged": 1, "patients": [patient]},
+    }  # fmt: skip
+    run["data"][0] |= {
+        "psi": 0.41, "ks": 0.2, "outside": 0.02, "unseen": 0, "alarm": True, "normalised": False,
+    }  # fmt: skip
+    run["cases"][0] |= {"discovery": True, "chance": estimate(0.34)}
+    return run
+
+
+def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The document with other values at these places, the steps to each joined by `__`."""
+    for place, value in changes.items():
+        inner, (*path, last) = document, place.split("__")
+        for step in path:
+            inner = inner[int(step) if step.isdigit() else step]
+        inner[last] = value
+    return document
+
+
+VOID = {"meta", "input", "path", "circle", "br", "img"}
+# Elements whose end HTML lets one leave out, and what ends them.
+ROWS = {"tr", "td", "th", "li"}
+ENDED_BY = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "li": {"li"}}
+
+
+class Outline(HTMLParser):
+    """Collect the elements, their attributes, the visible text and the inlined texts of a page."""
+
+    def __init__(self, html: str):
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"style": [], "script": []}
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        while self.open and self.open[-1] in ENDED_BY.get(tag, ()):
+            self.open.pop()
+        self.open += [tag] * (tag not in VOID)
+
+    def handle_endtag(self, tag: str) -> None:
+        while tag not in ROWS and self.open[-1] in ROWS:
+            self.open.pop()
+        assert tag in VOID or self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        (self.raw[self.open[-1]] if self.open[-1:] in (["style"], ["script"]) else self.words).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
