@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
+from screening.metrics.operating_point import choose, points
+from screening.metrics.performance import curve, summary
 from screening.report.rules import of_run
+from screening.schemas.figures import MinSensitivity
 from screening.schemas.run import RunDocument
 
-Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
     ("age", "number", "years", None, 68, 14), ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
     ("c_reactive_protein", "number", "mg/L", (0, 10), 60, 55),
@@ -28,87 +31,28 @@ MCCABE = ["non-fatal", "ultimately fatal", "rapidly fatal"]
 WARDS = ["surgery", "medicine", "ICU", "geriatrics"]
 
 
-def wilson(k: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    p = k / n
-    middle, half = p + Z**2 / (2 * n), Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n * n))
-    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
-
-
-def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[str, list[Any]]:
-    positive, negative = scores[y], scores[~y]
-    hit = (positive >= thresholds[:, None]).sum(axis=1)
-    clear = (negative < thresholds[:, None]).sum(axis=1)
-    flags = hit + len(negative) - clear
-    se, sp = wilson(hit, len(positive)), wilson(clear, len(negative))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ppv, npv = hit / flags, clear / (len(y) - flags)
-    bands = {"sensitivity": (hit / len(positive), *se), "specificity": (clear / len(negative), *sp)}
-    columns = {"threshold": thresholds, "flag_rate": flags / len(y), "ppv": ppv, "npv": npv}
-    return {name: known(column) for name, column in columns.items()} | {
-        name: estimate(*map(known, band)) for name, band in bands.items()
-    }
-
-
-def known(column: np.ndarray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in column]
-
-
 def estimate(value: Any = None, low: Any = None, high: Any = None) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high}
 
 
-def at_threshold(scores: np.ndarray, y: np.ndarray, threshold: float) -> dict[str, Any]:
-    """The figures of one threshold, predictive values with ends around them."""
-    drawn = figures(scores, y, np.array([threshold]))
-    at = {name: column[0] for name, column in drawn.items() if isinstance(column, list)}
-    ppv, npv, rate = at["ppv"], at["npv"], at["flag_rate"]
-    return {
-        "threshold": at["threshold"],
-        **{
-            name: {end: drawn[name][end][0] for end in drawn[name]} for name in ("sensitivity", "specificity")
-        },
-        "ppv": estimate(ppv, ppv and ppv * 0.8, ppv and ppv * 1.2),
-        "npv": estimate(npv, npv and npv * 0.99, 0.999),
-        "nne": estimate(1 / ppv if ppv else None),
-        "flag_rate": estimate(rate, rate * 0.9, rate * 1.1),
-    }
-
-
-def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
-    return {
-        **at_threshold(scores, y, threshold), "class": label, "chosen_by": "training", "reason": None,
-        "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
-        "misses": 7, "n_positive": int(y.sum()), "n_negative": int((~y).sum()),
-        "n_groups": None, "prevalence": float(y.mean()),
-        "notes": [f"with {int(y.sum())} positives, sensitivity 0.90 is known to ± 0.07"],
-    }  # fmt: skip
-
-
-def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
+@cache
+def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
+    """What validation says of normal scores, those of the cases by `shift` higher."""
     y = np.arange(n) < cases
-    scores = rng.normal(0, 0.4, n) + shift * y
-    thresholds = np.quantile(scores, np.linspace(0, 1, 200))
-    sizes = {"n_positive": cases, "n_negative": n - cases, "n_groups": None, "prevalence": cases / n}
-    used = float(np.sort(scores[y])[int(0.1 * (cases + 1)) - 1])
-    options = []
-    for name, value, threshold in (
-        ("min_sensitivity", 0.95, np.sort(scores[y])[int(0.05 * (cases + 1))]),
-        ("min_sensitivity", 0.9, used),
-        ("min_sensitivity", 0.8, np.sort(scores[y])[int(0.2 * (cases + 1)) - 1]),
-        ("max_flag_rate", 0.1, np.quantile(scores, 0.9)),
-        ("miss_cost", 20, np.quantile(scores, 0.78)),
-        ("g_mean", None, np.quantile(scores, 0.74)),
-    ):
-        row = at_threshold(scores, y, float(threshold))
-        rule = {"name": name, "value": value, "confidence": None, "prevalence": None}
-        options.append({**row, "rule": rule, "misses": 7, "notes": [], **sizes})
+    scores = np.random.default_rng(seed).normal(0, 0.4, n) + shift * y
     return {
-        "point": operating_point(scores, y, label, used),
-        "curve": figures(scores, y, thresholds),
-        "summary": sizes
-        | {"auroc": estimate(0.87, 0.82, 0.91), "average_precision": estimate(0.52, 0.4, 0.63)},
-        "points": options,
+        "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
+        "curve": curve(scores, y).to_dict(),
+        "summary": summary(scores, y).to_dict(),
+        "points": [point.to_dict() for point in points(scores, y)],
     }
+
+
+def validation(seed: int, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
+    """The same of a watched class, to be changed at will."""
+    part = copy.deepcopy(validated(seed, n, cases, shift))
+    part["point"] |= {"class": label, "chosen_by": "training", "reason": None}
+    return part
 
 
 def digest(text: str) -> str:
@@ -123,7 +67,7 @@ def table(name: str, rows: int) -> dict[str, Any]:
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     """Return a model.json of a binary one-class model."""
-    part = validation(np.random.default_rng(0), n, cases, "yes", 0.75)
+    part = validation(0, n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
     declared = {
         name: {"type": kind, "unit": unit, "reference": usual, "categories": None}
