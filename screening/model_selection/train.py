@@ -20,7 +20,7 @@ from screening.errors import CohortError, RecipeError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.threshold_search import alike
+from screening.metrics.ties import alike
 from screening.model_selection import card as record
 from screening.model_selection.folds import Study, planned
 from screening.model_selection.held_out import (

@@ -20,10 +20,11 @@ from screening.io.columns import coded
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import FLAG_EVERYTHING, OperatingPoint, overall
+from screening.metrics.operating_point import FLAG_EVERYTHING, overall
 from screening.metrics.predictive_intervals import Evidence
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
+from screening.schemas.figures import OperatingPoint
 from screening.schemas.model import NumberProfile, TextProfile
 from screening.schemas.run import Discoveries as DiscoveryFacts
 from screening.schemas.run import ScoreCounts, ScoreScale, Stopping
