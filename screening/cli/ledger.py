@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from screening.cli.console import ATTENTION, agreement, in_a_row, tell
+from screening.cli.console import ATTENTION, agreement, in_a_row, print_answer
 from screening.cli.options import (
     AsJson,
     LedgerHere,
@@ -68,7 +68,7 @@ def history(
     answer = told if as_json else _lines(told)
     if compared is not None:
         answer["beside"] = compared.to_dict() if as_json else agreement(compared)
-    tell(answer, as_json)
+    print_answer(answer, as_json)
 
 
 def _lines(told: dict[str, object]) -> dict[str, object]:
@@ -190,14 +190,16 @@ def status(
     fine = all(each.fine for each in found)
     if as_json:
         answer = {"fine": fine, "series": [asdict(each) for each in found]}
-        tell(answer | ({"artefacts": listed} if artefacts else {}), as_json)
+        print_answer(answer | ({"artefacts": listed} if artefacts else {}), as_json)
     for each in [] if as_json else found:
         words = each.said + in_a_row(each.attention)
         quiet = each.fine and not each.attention
         whose = "" if each.series is None else f"{each.series}  "
-        tell({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
+        print_answer({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
     for one in [] if as_json else listed:
-        tell({str(one["what"]): "  ".join(str(one[key]) for key in ("mode", "state", "place"))}, as_json)
+        print_answer(
+            {str(one["what"]): "  ".join(str(one[key]) for key in ("mode", "state", "place"))}, as_json
+        )
     if not fine or (strict and any(each.attention for each in found)):
         raise typer.Exit(ATTENTION)
 
@@ -240,7 +242,7 @@ def review(
 
     with open_ledger(ledger) as book:
         told = words.review(run, verdicts, book, series, token)
-    tell(told, as_json)
+    print_answer(told, as_json)
 
 
 def promote(
@@ -268,7 +270,7 @@ def promote(
         found = compare_nights(book, whose, model_registry.scored_as(book, whose, loaded.digest))
         head = model_registry.promote(book, whose, loaded.digest, reason, found)
     told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
-    tell(told | {"beside": found.to_dict() if as_json else agreement(found)}, as_json)
+    print_answer(told | {"beside": found.to_dict() if as_json else agreement(found)}, as_json)
 
 
 def retire(
@@ -286,7 +288,7 @@ def retire(
 
     with open_ledger(ledger) as book:
         head = model_registry.retire(book, series, reason)
-    tell({"retired": series, "entry": head.number}, as_json)
+    print_answer({"retired": series, "entry": head.number}, as_json)
 
 
 class Action(StrEnum):
@@ -330,17 +332,17 @@ def ledger(
     if action is Action.rebuild:
         with open_ledger(place) as book:
             head = verifying.rebuild(book)
-        tell({"entries": head.number, "head": head.digest}, as_json)
+        print_answer({"entries": head.number, "head": head.digest}, as_json)
         return
     if action is Action.moved:
         if was is None:
             raise UsageError("moved needs the place as `screen status --artefacts` shows it; give --from")
         with open_ledger(place) as book:
             number = register.moved(book, was, to and to.resolve(), reason or "")
-        tell({"moved" if to else "gone": number}, as_json)
+        print_answer({"moved" if to else "gone": number}, as_json)
         return
     if runs is None:
         raise UsageError("accept looks at run directories; give --runs")
     with open_ledger(place) as book:
         lost = verifying.accept(book, runs, reason or "")
-    tell({"accepted": lost}, as_json)
+    print_answer({"accepted": lost}, as_json)

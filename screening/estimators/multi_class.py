@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +14,11 @@ from screening import solvers
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import Passes, fit_passes
+from screening.estimators.passes import KernelExpansion, fit_passes
 from screening.estimators.schemes import SCHEMES, OneVsRest
 from screening.factors.first_pass import Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
-from screening.kernels.kernel_cache import KernelCache
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -73,27 +71,6 @@ class MultiClassSVM(KernelClassifier):
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
 
-    def fit_each(
-        self,
-        factors: Sequence[Factor | None],
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        cache: KernelCache | None = None,
-    ) -> list[Self]:
-        """As the base has it, all on one first pass, and each second pass from the one before."""
-        if self.stop != "fixed":  # then each factor has as many passes as it gains by
-            return super().fit_each(factors, X, y, groups, cache)
-        machines = []
-        for factor, passes in zip(
-            factors, self._fitted(factors, X, y, groups=groups, cache=cache), strict=True
-        ):
-            machine = copy(self)
-            machine.factor = factor
-            machine._keep(passes)
-            machines.append(machine)
-        return machines
-
     def _check_classes(self, n_classes: int) -> None:
         if n_classes < 2:
             raise ValueError("MultiClassSVM needs rows of 2 classes or more; the labels hold one class only")
@@ -107,7 +84,7 @@ class MultiClassSVM(KernelClassifier):
         of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
         return of_all.margins(decisions) < landmarks.NEAR_MARGIN
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         cache, rows = fit.cache, fit.rows
         n_solutions = (fit.n_passes + 1) * len(self.classes_)
         gram = solvers.gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, labels_of, same_label
+from screening.data.cohort import Cohort, labels_of
+from screening.data.labels import same_label
 from screening.errors import CohortError, UsageError
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts
@@ -95,7 +96,7 @@ def refuse_unlabelled(label: np.ndarray, column: str) -> None:
         )
 
 
-def ask(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
+def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     """Turn a cohort's label column, and what its contract says of it, into a Task; and what was guessed.
 
     Where `several` classes are told apart rather than one from the rest, the contract's positive values name
