@@ -46,7 +46,7 @@ def tally(words: Iterable[str]) -> Words:
     )
 
 
-def of_judged(words: Iterable[str]) -> JudgedShare:
+def judged_share(words: Iterable[str]) -> JudgedShare:
     """Share with the condition among those judged, whoever chose them; who is unsure has not judged.
 
     `words`: the verdicts, or how often each was given.
@@ -66,7 +66,7 @@ def _ends(found: float, judged: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
+def shares_to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
     A case counts once, by the last word on it until then; each verdict is looked at once.
@@ -81,7 +81,7 @@ def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[
                 counts[last[one.case_id]] -= 1
             last[one.case_id] = one.verdict
             counts[one.verdict] += 1
-        yield ShareToDate(night=night, **vars(of_judged(counts)))
+        yield ShareToDate(night=night, **vars(judged_share(counts)))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _patient(night: NightRun, name: str) -> str:
     return name if night.question.recognisable else f"{night.night} {name}"
 
 
-def of_flagged(flagged: Sample) -> FlaggedShare:
+def flagged_share(flagged: Sample) -> FlaggedShare:
     """Share with the condition among all flagged of the nights that count, patients counting on each."""
     return FlaggedShare(
         *flagged.share().ends,
