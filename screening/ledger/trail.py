@@ -144,8 +144,9 @@ def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterat
     """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
     joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number).where(*which)
     rows = paged(connection, joined)
-    for entry, of_entry in groupby(rows, lambda row: row[: len(TRAIL.columns)]):
-        yield Entry(*entry, map(part_in, of_entry))
+    columns = [column.name for column in TRAIL.columns]
+    for values, of_entry in groupby(rows, lambda row: row[: len(columns)]):
+        yield Entry(**dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry))
 
 
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
