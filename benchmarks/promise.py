@@ -39,18 +39,17 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.metrics.operating_point import OperatingPoint
 from screening.metrics.predictive_intervals import widening
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.folds import Study, planned
 from screening.model_selection.held_out import HeldOut, Resources, blended, held_out_by
-from screening.model_selection.judge import HeldOutScores, judge
+from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import ask
-from screening.model_selection.validation import Validation
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import tells_apart
-from screening.schemas.figures import MinSensitivity, Rule
+from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)
@@ -153,16 +152,15 @@ class Trained:
     seed: int
     rule: Rule = RULE
 
-    def validation(self) -> Validation:
-        return Validation.of(self.held_out, self.study)
+    def validation(self) -> HeldOutScores:
+        return HeldOutScores.of(self.held_out, self.study)
 
-    def checked(self) -> tuple[Validation, OperatingPoint]:
+    def checked(self) -> tuple[HeldOutScores, OperatingPoint]:
         """Held-out scores and operating point, after the self-checks."""
         own = self.held_out.ensemble.decisions(self.held_out.encoder.transform(self.study.sample))
         trained = own[:, self.study.task.watched_columns]
-        validation = replace(self.validation(), trained=trained)
-        held = HeldOutScores(self.held_out.recipe.name, validation)
-        return validation, judge(held, [self.rule], self.seed).points[0]
+        held = replace(self.validation(), trained=trained)
+        return held, judge(held, [self.rule], self.seed).points[0]
 
     def scores(self, new: Cohort) -> np.ndarray:
         """Of new rows by the stored machines."""

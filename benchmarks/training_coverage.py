@@ -38,7 +38,7 @@ from screening.metrics.paired import auroc_difference, share_difference
 from screening.metrics.predictive_intervals import predictive, widening
 from screening.metrics.ranking import auroc, delong, placements, spread
 from screening.metrics.tally import group_codes
-from screening.model_selection.validation import Validation, calibration_of
+from screening.model_selection.scores import HeldOutScores
 
 LEAST, FRESH, NEW_PATIENTS, ALPHA = 30, 20_000, 1500, 0.05
 # Settings tried; fewer than its own 48 for the dear one.
@@ -110,7 +110,7 @@ def error(events: np.ndarray, of: np.ndarray, codes: np.ndarray | None) -> float
     return float(np.sqrt(np.square(pull if codes is None else np.bincount(codes, weights=pull)).sum()))
 
 
-def printed(validation: Validation, model: Trained, new: Cohort) -> Iterator[dict[str, Any]]:
+def printed(validation: HeldOutScores, model: Trained, new: Cohort) -> Iterator[dict[str, Any]]:
     """Each figure with its interval, and the truth with its standard error."""
     point = validation.operating_point(0, model.rule, model.seed)
     held, y, groups = validation.scores[:, 0], validation.watched[:, 0], validation.groups
@@ -123,7 +123,7 @@ def printed(validation: Validation, model: Trained, new: Cohort) -> Iterator[dic
     thresholds = np.array([point.threshold])
     clear, new_scores = ~ill, overall(scores[:, None], thresholds)
     tested = new_scores[clear] if codes is None else group_maxima(new_scores[clear], codes[clear])
-    p = p_values(calibration_of(validation, thresholds), tested)
+    p = p_values(validation.calibration(thresholds), tested)
     yield of("p", None, None, None, float(np.mean(p <= ALPHA)), 0.0)
 
 
@@ -132,7 +132,7 @@ def of(figure: str, value: Any, low: Any, high: Any, true: float, se: float) -> 
 
 
 def differences(
-    one: tuple[Validation, Trained], other: tuple[Validation, Trained], new: Cohort
+    one: tuple[HeldOutScores, Trained], other: tuple[HeldOutScores, Trained], new: Cohort
 ) -> Iterator[dict[str, Any]]:
     """What is printed of two methods on the same folds, and the truth."""
     (held, y), (beside, _) = ((each.scores[:, 0], each.watched[:, 0]) for each, _ in (one, other))

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from screening.contract.contract import Contract, Feature, Key, keys_of
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaValue
+
+from screening.contract.contract import Contract, Feature, toml_text
 
 HEAD = """# The contract
 
@@ -23,6 +26,15 @@ PARTS = (
         "One table a column that the model reads, in the order of the encoded columns.",
     ),
 )
+TYPES = {
+    "number": "number",
+    "integer": "whole number",
+    "array": "list of texts",
+    "object": "table of texts",
+    "string": "text",
+    "boolean": "`true` or `false`",
+}
+BOUNDS = {"exclusiveMinimum": "over", "minimum": "from", "exclusiveMaximum": "under"}
 
 
 def reference() -> str:
@@ -30,15 +42,37 @@ def reference() -> str:
     lines = [HEAD]
     for title, model, about in PARTS:
         lines += [f"## {title}", "", about, "", "| key | value | meaning |", "|---|---|---|"]
-        lines += [_row(key) for key in keys_of(model)]
-        lines.append("")
+        lines += [*rows(model), ""]
     return "\n".join(lines)
 
 
-def _row(key: Key) -> str:
-    default = ", needed" if key.required else f"; default `{key.default}`" if key.default else ""
-    cells = (f"`{key.name}`", key.kind + default, key.meaning)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def rows(model: type[BaseModel]) -> list[str]:
+    """A line for each key, in the order of the type; tables within it are none of them."""
+    schema = model.model_json_schema()
+    lines = []
+    for name, declared in schema["properties"].items():
+        if name in ("features", "format"):
+            continue
+        default = ", needed" if name in schema.get("required", ()) else ""
+        if declared.get("default") is not None:
+            default = f"; default `{toml_text(declared['default'])}`"
+        meaning = " ".join(declared["description"].split())
+        cells = (f"`{name}`", _kind(declared) + default, meaning)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def _kind(declared: JsonSchemaValue) -> str:
+    """The type of a key that is set, in words."""
+    chosen = next(kind for kind in declared.get("anyOf", [declared]) if kind.get("type") != "null")
+    if chosen.get("format") == "date":
+        return "day such as 2030-01-31"
+    if values := chosen.get("enum"):
+        return " or ".join(f"`{toml_text(value)}`" for value in values)
+    if numbers := chosen.get("prefixItems"):
+        return f"{len(numbers)} numbers"
+    bounds = [f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen]
+    return " ".join([TYPES[chosen["type"]], *bounds])
 
 
 def main() -> None:

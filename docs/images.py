@@ -95,7 +95,7 @@ def pages(folder: Path) -> None:
         shutil.rmtree(run)  # The demo's, of today.
         screen("score", model, cohorts / table, "--out", run, "--date", NIGHT)
     model, run = folder / "nosocomial_model", folder / "nosocomial_run"
-    first = (run / "flagged.csv").read_text(encoding="utf-8").splitlines()[1].split(",")[1]
+    first = pd.read_csv(run / "flagged.csv", dtype=str)["id"][0]
     screen("explain", run, first, "--out", folder / "case.html")
     labelled = [cohorts / "nosocomial_night_labelled.csv", "--label", "infected"]
     screen("score", model, *labelled, "--out", folder / "labelled_run", "--date", NIGHT)

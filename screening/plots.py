@@ -46,9 +46,9 @@ def roc(model: ModelDocument, label: str, ax: Axes) -> Axes:
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":")
     words = f"AUROC {auroc.value:.2f} (95 % CI {auroc.low:.2f} to {auroc.high:.2f})"
     ax.plot([1, *false, 0], [1, *_floats(curve.sensitivity.value), 0], color=FIRST, label=words)
-    found, clear = point.sensitivity.value, point.specificity.value
-    if found is not None and clear is not None:
-        ax.plot(1 - clear, found, "o", color=SECOND, label="threshold in use")
+    sensitivity, specificity = point.sensitivity.value, point.specificity.value
+    if sensitivity is not None and specificity is not None:
+        ax.plot(1 - specificity, sensitivity, "o", color=SECOND, label="threshold in use")
     return _labelled(ax, "non-cases flagged (1 - specificity)", "sensitivity")
 
 
@@ -57,11 +57,11 @@ def calibration(model: ModelDocument, label: str, ax: Axes) -> Axes:
 
     ModelError where the scores have earned no chances.
     """
-    found = model.validation.calibration[label]
-    if not found.earned:
-        raise ModelError(f"its scores are no probabilities: {found.reason or 'not calibrated'}")
-    predicted = np.array([one.predicted for one in found.reliability])
-    value, low, high = _floats([one.observed.ends for one in found.reliability]).T
+    figures = model.validation.calibration[label]
+    if not figures.earned:
+        raise ModelError(f"its scores are no probabilities: {figures.reason or 'not calibrated'}")
+    predicted = np.array([one.predicted for one in figures.reliability])
+    value, low, high = _floats([one.observed.ends for one in figures.reliability]).T
     reach = [value - low, high - value]
     ax.plot([0, 1], [0, 1], color=MARK, linestyle=":", label="as predicted")
     ax.errorbar(predicted, value, reach, fmt="o", color=FIRST, capsize=3, label="observed, 95 % CI")

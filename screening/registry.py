@@ -1,4 +1,4 @@
-"""Membership by file: what lies in a package's folder is part of it, and nothing else has to be touched."""
+"""Membership by file: what lies in a package's folder is part of it; and rooms that may be taken out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,31 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
 from functools import cache
+from types import ModuleType
 from typing import Any
+
+from screening.errors import UsageError
+
+# Rooms that may be taken out: without a folder and its lines here, what it does is gone and nothing else.
+# Nothing below imports them; by these names it asks for them.
+OPTIONAL = {
+    "images": "screening.imaging.images",
+    "neighbourhood": "screening.imaging.neighbourhood",
+    "lesions": "screening.imaging.lesions",
+    "voxels": "screening.imaging.voxels",
+}
+# What a night is exported as, beside the forms of `scoring/exports`.
+EXPORTS = {
+    "dicom-seg": "screening.imaging.dicom_seg",
+    "nifti": "screening.imaging.nifti",
+}  # fmt: skip
+
+
+def optional(name: str) -> ModuleType:
+    """The module of an optional room; UsageError where it was taken out."""
+    if name not in OPTIONAL:
+        raise UsageError(f"this installation was made without {name}")
+    return importlib.import_module(OPTIONAL[name])
 
 
 def members(package: str, folder: Iterable[str]) -> dict[str, type]:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from screening.metrics.operating_point import choose
-from screening.model_selection.judge import HeldOutScores, Judgement
+from screening.model_selection.judge import Judgement
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Validation
 from screening.schemas.figures import Threshold
 
 BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
@@ -14,9 +14,9 @@ BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negat
 def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgement:
     """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
-    validation = Validation.of_decisions(
+    held = HeldOutScores.of_decisions(
         scores[None], BINARY_TASK, np.asarray(positive, int), groups, (), np.arange(len(scores)) % 5
     )
     rule = rule or Threshold(threshold)
     point = choose(scores[:, 0], positive, rule)
-    return Judgement(HeldOutScores("svm", validation), [rule], [point], seed=0)
+    return Judgement(held, [rule], [point], seed=0)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report import render_run
 from screening.report.rules import OLDEST_YEARS, flags_expected, of_model
 from screening.report.rules import of_run as reasons_of
@@ -239,7 +239,7 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
 
     told = told_on(render_run(night | {"attention": reasons}))
 
-    assert [shown.text(each).split() for each in said(reasons)] == [each.split() for each in told]
+    assert [fmt.text(each).split() for each in said(reasons)] == [each.split() for each in told]
 
 
 @pytest.mark.parametrize(

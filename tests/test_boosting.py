@@ -94,34 +94,6 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
         np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
 
 
-@every_histogram
-def test_a_restored_histogram_model_scores_bit_for_bit_the_same(rows, given):
-    fitted = HistogramBoosting(**given).fit(*rows)
-    state = {name: np.array(value) for name, value in fitted.state().items()}
-
-    again = HistogramBoosting(**given).restore(state)
-
-    np.testing.assert_array_equal(again.decision_function(rows[0]), fitted.decision_function(rows[0]))
-    np.testing.assert_array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"start": np.zeros(2)}, {"start": np.array([np.nan])}, {"classes": np.arange(3)},
-     {"n_features": np.array(1)}, {"value": np.zeros((2, 1), np.float32)}],
-    ids=str,
-)  # fmt: skip
-def test_arrays_that_are_no_such_model_are_refused(change):
-    state = HistogramBoosting(n_rounds=3).fit(*two_clouds(90)).state()
-
-    with pytest.raises(ModelError):
-        HistogramBoosting(n_rounds=3).restore(state | change)
-    with pytest.raises(ModelError, match="3 trees where there should be 4"):
-        HistogramBoosting(n_rounds=4).restore(state)
-    with pytest.raises(ModelError, match="fit each other"):
-        HistogramBoosting(n_rounds=3).restore({name: state[name] for name in state if name != "start"})
-
-
 def test_trees_that_are_read_wrongly_are_noticed_at_the_fit(monkeypatch):
     def upside_down(model):
         trees = boosted_trees(model)
@@ -161,22 +133,6 @@ def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeyp
 
     with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
         load_model(folder)
-
-
-@with_lightgbm
-@pytest.mark.parametrize(
-    "change",
-    [{"text": np.frombuffer(b"tree\nversion=v4\n", np.uint8)}, {"text": np.array([255], np.uint8)},
-     {"classes": np.arange(3)}],
-    ids=["no trees", "no text", "other classes"],
-)  # fmt: skip
-def test_a_text_that_is_no_such_model_is_refused(change):
-    state = Boosting(n_rounds=3).fit(*two_clouds(90)).state()
-
-    with pytest.raises(ModelError):
-        Boosting(n_rounds=3).restore(state | change)
-    with pytest.raises(ModelError, match="text"):
-        Boosting(n_rounds=3).restore({"classes": state["classes"]})
 
 
 def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(no_lightgbm, tmp_path):

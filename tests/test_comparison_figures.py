@@ -49,7 +49,7 @@ def test_the_area_beside_the_drawn_curve_is_the_auroc():
     y = np.arange(400) % 4 == 0  # 100 positives: each step of the grid is one of them
     scores = rng.normal(size=400) + y
 
-    curve = mean_curve(outcome(scores, y).held.validation)
+    curve = mean_curve(outcome(scores, y).held)
 
     assert 1 - curve[1:].mean() == pytest.approx(roc_auc_score(y, scores))
 

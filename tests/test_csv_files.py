@@ -6,7 +6,6 @@ import io
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import CohortError
-from screening.io.opening import SourceFile, open_source
+from screening.io.opening import open_source
+from screening.io.readers import TableFile
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
 ROWS = st.lists(CELLS, min_size=3, max_size=3).map(",".join)
 ODD = st.sampled_from(["", "  ", "a,b", "1,2,3,4", "id,age, note", ",,", '""'])
 
 
-def opened(path: Path) -> SourceFile:
+def opened(path: Path) -> TableFile:
     return open_source(path).files[0]
 
 
-def rows_of(file: SourceFile, batch_rows: int) -> list[list[str] | str]:
+def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
     """Cells of each row, or what is said of it."""
     found: list[list[str] | str] = []
     for block in file.blocks(["id", "age", "note"], batch_rows):
@@ -55,8 +55,7 @@ def test_every_row_is_read_as_python_reads_it_or_named_by_its_place(lines, end, 
         path = Path(folder) / "t.csv"
         path.write_bytes(text.encode(encoding))
         file = opened(path)
-        header = ["id", "age", "note"]
-        file.form = replace(file.form, delimiter=",", header=header)
+        file.delimiter, file.header = ",", ["id", "age", "note"]
 
         assert rows_of(file, batch_rows) == expected
 

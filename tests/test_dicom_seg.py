@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
 from screening.cli import app
-from screening.scoring.exports.dicom_seg import LPS
+from screening.imaging.dicom_seg import LPS
 
 PAST, NIGHT = brains(6, classes=2), brains(2, seed=1, classes=2)
 WATCHED = ["1", "2"]

@@ -15,9 +15,9 @@ from screening.errors import RecipeError, UsageError
 from screening.estimators.ensembles import oriented_decisions
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
-from screening.model_selection.judge import HeldOutScores, check_model, refuse_too_few
+from screening.model_selection.judge import check_model, refuse_too_few
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.search import APART, CONSTANT, choose_setting
-from screening.model_selection.validation import Validation
 from screening.schemas.figures import MaxFlagRate, MinSensitivity
 
 BINARY = {
@@ -174,11 +174,11 @@ def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
 
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
     target, fold, scores = folds_of()
-    validation = Validation(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
+    held = HeldOutScores(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
 
     def check(trained):
-        check_model(HeldOutScores("svm", replace(validation, trained=trained)), 0, point)
+        check_model(replace(held, trained=trained, recipe="svm"), 0, point)
 
     check(scores[:, None])
     with pytest.raises(RecipeError, match=r"recipe svm: it promises to find .* and flags 0%"):

@@ -13,7 +13,7 @@ from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table
 
 from screening import read_cohort, score, train
 from screening.errors import CohortError, UsageError
-from screening.io.images import open_images
+from screening.imaging import images
 from screening.io.opening import digests
 from screening.scoring.erasing import document_without
 
@@ -63,7 +63,7 @@ def test_a_subject_of_two_sessions_is_refused(tmp_path):
         save(folder / "sub-P00" / session / "anat" / f"sub-P00_{session}_T2w.nii.gz", PAST["P00"]["t1"])
 
     with pytest.raises(UsageError, match="several sessions"):
-        open_images(folder)
+        images.opened(folder)
 
 
 def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from screening import read_cohort, train
 from screening.contract.contract import Contract
-from screening.data.cohort import alike
 from screening.data.ids import row_number_ids
+from screening.data.labels import alike
 from screening.errors import CohortError, UsageError
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]

@@ -10,8 +10,8 @@ PACKAGE = Path(__file__).parents[1] / "screening"
 
 # From top to bottom, one room a layer.
 ROOMS = (
-    "__main__", "cli", "", "screen", "plots", "site", "scoring", "model_selection", "ledger", "store",
-    "recipes", "estimators", "solvers", "factors", "imaging", "parallel", "kernels", "metrics", "report",
+    "__main__", "cli", "", "screen", "plots", "site", "imaging", "scoring", "model_selection", "ledger",
+    "store", "recipes", "estimators", "solvers", "factors", "parallel", "kernels", "metrics", "report",
     "data", "monitoring", "contract", "io", "teaching", "schemas", "registry", "files", "errors", "spelling",
 )  # fmt: skip
 HEIGHT = {room: -depth for depth, room in enumerate(ROOMS)}

@@ -95,9 +95,10 @@ with bar("Training [all]") as progress:
         time.sleep(0.1)
         {at_the_end}
 """
-ANSWER = (
-    'from screening.cli.console import tell; tell({"out": "m", "notes": ["[b] \\u202e", "w " * 60]}, False)'
-)
+ANSWER = """
+from screening.cli.console import print_answer
+print_answer({"out": "m", "notes": ["[b] \\u202e", "w " * 60]}, False)
+"""
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 

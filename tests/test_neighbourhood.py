@@ -9,9 +9,9 @@ from image_folders import brains, folder_of, table_of
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.data.neighbourhood import around, cells_of
 from screening.data.stream import Medians
 from screening.errors import CohortError, UsageError
+from screening.imaging.neighbourhood import around, cells_of
 from screening.io.columns import Columns
 
 PAST, NIGHT = brains(6), brains(2, seed=1)

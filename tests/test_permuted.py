@@ -11,8 +11,8 @@ from screening.metrics.predictive_intervals import widening
 from screening.metrics.ranking import delong
 from screening.model_selection.folds import planned
 from screening.model_selection.held_out import Resources, held_out_by
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import ask
-from screening.model_selection.validation import Validation
 from screening.recipes.building import load_recipe
 
 PERMUTATIONS = 8
@@ -27,7 +27,7 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
     study = planned(cohort, ask(cohort, False)[0], 5, 1, seed, search=3)
     held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
-    validation = Validation.of(held_out, study)
+    validation = HeldOutScores.of(held_out, study)
     return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))
 
 

@@ -9,11 +9,11 @@ from report_fixture import KEPT, estimate, hostile, judged, nosocomial_model, no
 from report_voxel_fixture import voxel_run
 from test_report import Outline
 
+from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
 from screening.report import render_model, render_run
 from screening.report.performance import pruning_chart
 from screening.schemas.model import ModelDocument
-from screening.scoring.voxels import as_base64, palette_png, ramp
 
 
 def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:

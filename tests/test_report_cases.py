@@ -10,7 +10,7 @@ from report_voxel_fixture import voxel_run
 from test_report import Outline
 from test_report_blocks import appraised_run
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report import render_run
 from screening.report.worklist import value_text
 from screening.schemas.base import Estimate
@@ -69,7 +69,7 @@ def test_truth_values_and_ordinals_are_put_in_words():
     [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
 )
 def test_units_are_printed_as_a_laboratory_prints_them(written, printed):
-    assert shown.unit(written) == printed
+    assert fmt.unit(written) == printed
 
 
 def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
@@ -137,7 +137,7 @@ def test_finding_all_past_cases_does_not_promise_to_miss_none():
     run["model"]["operating_points"][0] |= {"sensitivity": {"value": 1.0, "low": 0.95, "high": 1.0}}
     text = Outline(render_run(run)).text
 
-    assert "Expected sensitivity 100% (95% CI 95–100%): that none is missed is not promised." in text
+    assert "Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed." in text
     assert "about 0 of 100" not in text
 
 
@@ -200,4 +200,4 @@ def test_what_may_be_expected_is_qualified_where_the_data_differ_from_training()
     ],
 )  # fmt: skip
 def test_rounding_does_not_close_an_interval(low, high, said):
-    assert shown.ci(Estimate(None, low, high)) == said
+    assert fmt.ci(Estimate(None, low, high)) == said

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.schemas.figures import Rule, rule_named
 
@@ -23,7 +23,7 @@ def test_ticks_in_per_cent_can_be_told_apart(largest):
 
 @given(st.text(max_size=300))
 def test_text_is_visible_and_can_be_written_as_utf8(value):
-    written = shown.text(value)
+    written = fmt.text(value)
 
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
         "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
@@ -46,18 +46,18 @@ def rule(name: str, value: float | None, confidence: float | None = None) -> Rul
     ],
 )
 def test_rules_are_put_in_words(value, words):
-    assert shown.rule(value) == words
+    assert fmt.rule(value) == words
 
 
 @pytest.mark.parametrize(
     ("write", "value", "figure"),
     [
-        (shown.number, 227.512, "227.5"), (shown.number, -3.0, "−3"), (shown.number, 123456.7, "123,457"),
-        (shown.number, None, "–"), (shown.percent, 0.0, "0%"), (shown.percent, 0.021, "2.1%"),
-        (shown.percent, 0.9996, "99.96%"), (shown.percent, 1, "100%"), (shown.p_value, 0.0, "<0.0001"),
-        (shown.p_value, 0.08, "0.080"), (shown.value_range, [0, 10], "0–10"),
-        (shown.value_range, [None, 5], "≤ 5"),
-        (shown.value_range, None, ""), (shown.count, 1234567, "1,234,567"), (shown.name, "a\nb", "a b"),
+        (fmt.number, 227.512, "227.5"), (fmt.number, -3.0, "−3"), (fmt.number, 123456.7, "123,457"),
+        (fmt.number, None, "–"), (fmt.percent, 0.0, "0%"), (fmt.percent, 0.021, "2.1%"),
+        (fmt.percent, 0.9996, "99.96%"), (fmt.percent, 1, "100%"), (fmt.p_value, 0.0, "<0.0001"),
+        (fmt.p_value, 0.08, "0.080"), (fmt.value_range, [0, 10], "0–10"),
+        (fmt.value_range, [None, 5], "≤ 5"),
+        (fmt.value_range, None, ""), (fmt.count, 1234567, "1,234,567"), (fmt.name, "a\nb", "a b"),
     ],
 )  # fmt: skip
 def test_figures_are_written_as_a_reader_expects(write, value, figure):

@@ -225,7 +225,7 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert (ward / "r1" / "report.html").read_bytes() == page
     assert "--ledger" in screen("score", model, *first[:3], "--shadow", "--out", "r3", code=2).stderr
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
-    assert "said alike" in screen("history", *where[2:], "--beside", told["model"]).stdout
+    assert "% agreement" in screen("history", *where[2:], "--beside", told["model"]).stdout
 
 
 def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward):
@@ -284,7 +284,7 @@ def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
 
     assert "entry 1" in screen("history", "--verify", code=4).stderr
     screen("history", "--out", "history.html")
-    assert "not this time" in (ward / "history.html").read_text()
+    assert "not for this page" in (ward / "history.html").read_text()
 
 
 def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(model, ward):

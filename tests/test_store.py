@@ -103,17 +103,6 @@ def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, docum
     assert loaded.validation.equals(model.validation)
 
 
-@pytest.mark.parametrize("places", [[-1], [10_000], [0.0], [[0]]])
-def test_machines_that_stand_on_rows_that_are_not_there_are_refused(model, tmp_path, places):
-    forged = Model(**vars_of(model))
-    arrays = unpack(model.array_bytes)
-    forged.__dict__["array_bytes"] = pack(arrays | {"estimator/machine0/places": np.array(places)})
-    save_model(forged, tmp_path / "m")
-
-    with pytest.raises(ModelError):
-        load_model(tmp_path / "m")
-
-
 def test_a_new_process_gives_the_same_bits(model, saved):
     x = np.random.default_rng(5).normal(size=(30, 2))
     code = (

@@ -16,12 +16,12 @@ from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, 
 from report_voxel_fixture import voxel_run
 
 from screening import read_cohort, score, train
-from screening.data.neighbourhood import on_grid, steps
+from screening.imaging.neighbourhood import on_grid, steps
+from screening.imaging.voxels import fullest_slices, largest_clusters, palette_png, ramp
 from screening.report import draw_run
 from screening.report.night import has_pictures
 from screening.report.worklist import worklist
 from screening.schemas.run import RunDocument, Slice, Volume, Voxels
-from screening.scoring.voxels import fullest_slices, largest_clusters, palette_png, ramp
 
 ONES = np.ones(3)
 

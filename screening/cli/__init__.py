@@ -12,6 +12,7 @@ from screening.cli.boundary import Commands, bounded, exits
 from screening.cli.data import check, demo, init, schema
 from screening.cli.ledger import history, ledger, promote, retire, review, status
 from screening.cli.logs import LogFormat, log_to_stderr
+from screening.cli.options import with_groups
 from screening.cli.privacy import forget, purge
 from screening.cli.score import explain, export, report, run, score
 from screening.cli.train import approve, compare, recipes, retrain, threshold, train, validate
@@ -54,7 +55,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     purge: "screen purge --older-than 3y --ledger screening.db --runs runs",
 }
 for command, example in EXAMPLES.items():
-    app.command(command.__name__, epilog=f"Example: {example}")(exits()(command))
+    app.command(command.__name__, epilog=f"Example: {example}")(exits()(with_groups(command)))
 
 
 def _version(asked: bool) -> None:

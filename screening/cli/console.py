@@ -35,7 +35,7 @@ def printable(text: str, *, lines: bool = False) -> str:
     lines : bool
         Leave line ends, as in a message of several lines.
     """
-    return _STEERING.sub(lambda found: "\n" if lines and found[0] == "\n" else _number(found[0]), text)
+    return _STEERING.sub(lambda match: "\n" if lines and match[0] == "\n" else _number(match[0]), text)
 
 
 def _number(character: str) -> str:
@@ -44,12 +44,12 @@ def _number(character: str) -> str:
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
-# The command did its work, and what it found should not wait for somebody to open the page.
+# The command did its work, and its result should not wait for somebody to open the page.
 ATTENTION = 5
 OF_POINT = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rate")
 
 
-def tell(answer: Mapping[str, object], as_json: bool) -> None:
+def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
         _say(json.dumps(answer, ensure_ascii=False, allow_nan=False))
@@ -131,31 +131,34 @@ def _interval(ends: str) -> str:
 
 
 def in_a_row(reasons: Iterable[Reason]) -> str:
-    """What was found, as the rest of a line that says something already."""
+    """Reasons for attention, as the rest of a line that says something already."""
     return "".join(f"; {each.words.removesuffix('.')}" for each in reasons)
 
 
-def agreement(found: NightsBeside) -> list[str]:
-    """Two models beside each other, in lines: how far they agree, and what each found."""
-    nights = "1 night" if found.nights == 1 else f"{found.nights} nights"
-    lines = [f"{nights} scored by both" + (f", {found.first} to {found.last}" if found.nights else "")]
-    if found.agreement is not None:
-        kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
-        lines.append(f"{100 * found.agreement:.1f} % said alike{kappa}: {found.both} flagged by both")
-    if found.other_tables:
-        lines.append(f"{found.other_tables} nights of other tables are not in that share")
-    for each in (found.one, found.other):
-        name = f"{each.series}{' in shadow' if each.shadow else ''} ({each.model})"
-        night = "" if each.cases_per_night is None else f"{each.cases_per_night:.1f} a night, "
-        shares = [("", each.ppv), (" of these", each.only_ppv)]
-        said = [f"{one.found} of {one.judged} judged{of} had the condition" for of, one in shares]
-        lines.append(f"{name}: {night}{said[0]}; {each.only} flagged by it alone, {said[1]}")
+def agreement(compared: NightsBeside) -> list[str]:
+    """How far two models agree, and what each flagged, in lines."""
+    nights = "1 night" if compared.nights == 1 else f"{compared.nights} nights"
+    days = f", {compared.first} to {compared.last}" if compared.nights else ""
+    lines = [f"{nights} scored by both{days}"]
+    if compared.agreement is not None:
+        kappa = "" if compared.kappa is None else f", kappa {compared.kappa:.2f}"
+        lines.append(f"{100 * compared.agreement:.1f} % agreement{kappa}: {compared.both} flagged by both")
+    if compared.other_tables:
+        lines.append(f"{compared.other_tables} nights of other tables are not in that share")
+    for model in (compared.one, compared.other):
+        name = f"{model.series}{' in shadow' if model.shadow else ''} ({model.model})"
+        night = "" if model.cases_per_night is None else f"{model.cases_per_night:.1f} a night, "
+        judged, judged_alone = (
+            f"{share.found} of {share.judged} judged{which} had the condition"
+            for which, share in (("", model.ppv), (" of these", model.only_ppv))
+        )
+        lines.append(f"{name}: {night}{judged}; {model.only} flagged by it alone, {judged_alone}")
     return lines
 
 
 def _inline(value: object) -> str:
     if isinstance(value, Mapping) and "remedy" in value:
-        # A reason for attention: what was found, and what to do.
+        # A reason for attention, and what to do.
         return " ".join(str(value[key]) for key in ("words", "remedy") if value[key])
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_inline(one)}" for key, one in value.items() if one is not None) or "-"

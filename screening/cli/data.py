@@ -11,23 +11,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from screening.cli.console import bar, tell
-from screening.cli.options import (
-    AsJson,
-    ContractFile,
-    Drop,
-    Group,
-    Id,
-    Label,
-    Positive,
-    Query,
-    Source,
-    Table,
-    in_data,
-    in_output,
-    names_from,
-    source_of,
-)
+from screening.cli import options
+from screening.cli.console import bar, print_answer
 from screening.errors import CohortError, UsageError
 from screening.spelling import did_you_mean
 
@@ -48,19 +33,15 @@ NOTHING = "none"
 
 
 def init(
-    cohort: Source,
-    out: Annotated[Path, in_output("--out", "-o", help="Contract to write (TOML).")],
-    table: Table = None,
-    query: Query = None,
-    label: Label = None,
-    positive: Positive = None,
-    id: Id = None,
-    group: Group = None,
-    time: Annotated[str | None, in_data(help="Column of the row's date.")] = None,
-    capacity: Annotated[int | None, in_data(help="Reviews that a night has room for.", min=1)] = None,
-    drop: Drop = None,
+    cohort: options.Source,
+    out: Annotated[Path, options.in_output("--out", "-o", help="Contract to write (TOML).")],
+    *,
+    database: options.DatabaseOptions,
+    columns: options.ColumnOptions,
+    time: Annotated[str | None, options.in_data(help="Column of the row's date.")] = None,
+    capacity: Annotated[int | None, options.in_data(help="Reviews that a night has room for.", min=1)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: every guess is taken.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Infer a starter contract from COHORT, to be read and edited.
 
@@ -75,13 +56,12 @@ def init(
         raise UsageError(f"{out} exists already, and may have been edited; give another --out")
     ask = None if yes or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()) else _ask
     contract, notes = starter_contract(
-        source_of(cohort, table, query), ask, label=label, positive=positive, id=id, group=group, time=time,
-        capacity=capacity, drop=names_from(drop),
-    )  # fmt: skip
+        database.source(cohort), ask, **columns.roles, time=time, capacity=capacity
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, contract.to_toml(notes).encode())
     answer = {"contract": str(out), "features": len(contract.features), "outcome": contract.label}
-    tell(answer | in_lists(notes), as_json)
+    print_answer(answer | in_lists(notes), as_json)
 
 
 def _ask(role: str, guess: str | None, likely: Sequence[str], allowed: Sequence[str] | None) -> str | None:
@@ -104,12 +84,12 @@ def in_lists(notes: Sequence[str]) -> dict[str, list[str]]:
 
 
 def check(
-    cohort: Source,
-    table: Table = None,
-    query: Query = None,
-    contract: ContractFile = None,
+    cohort: options.Source,
+    *,
+    database: options.DatabaseOptions,
+    contract: options.ContractFile = None,
     model: Annotated[Path | None, typer.Option(help="Use the contract of this model directory.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Validate COHORT; list all violations by row, never by value.
 
@@ -125,23 +105,23 @@ def check(
     gates = None
     if model is not None and contract is None:
         document = read_document(model, "model")
-        asked = Contract.from_dict(document["contract"])
+        expected = Contract.from_dict(document["contract"])
         # A de-identified model has no profile.
         past = ModelDocument.from_dict(document).training.profile
-        gates = Gates(past, asked) if past else None
+        gates = Gates(past, expected) if past else None
     elif contract is not None and model is None:
-        asked = Contract.load(contract)
+        expected = Contract.load(contract)
     else:
         raise UsageError("give either --contract FILE or --model DIR")
     violations, notes = check_cohort(
-        source_of(cohort, table, query), asked, gates=gates, to_score=model is not None
+        database.source(cohort), expected, gates=gates, to_score=model is not None
     )
     attention = gates.attention() if gates and not violations else []
     if as_json:
         reasons = [vars(reason) for reason in attention]
-        tell({"violations": violations, "notes": notes, "attention": reasons}, as_json)
+        print_answer({"violations": violations, "notes": notes, "attention": reasons}, as_json)
     elif not violations:
-        tell({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
+        print_answer({"violations": [], "notes": [*notes, *(each.words for each in attention)]}, as_json)
     if violations:
         raise CohortError(violations)
 
@@ -181,8 +161,8 @@ JOBS = (
 
 
 def demo(
-    out: Annotated[Path, in_output("--out", "-o", help="Directory to write models and runs in.")],
-    as_json: AsJson = False,
+    out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write models and runs in.")],
+    as_json: options.AsJson = False,
 ) -> None:
     """Train and score the sample cohorts; say where the reports are."""
     from importlib.resources import as_file, files
@@ -197,7 +177,7 @@ def demo(
         for job, (model, run) in places.items():
             _whole_job(job, cohorts, model, run)
     reports = [str(place / "report.html") for pair in places.values() for place in pair]
-    tell({"reports": reports}, as_json)
+    print_answer({"reports": reports}, as_json)
 
 
 def _whole_job(job: Job, cohorts: Path, model_directory: Path, run_directory: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from screening.cli.console import ATTENTION, agreement, in_a_row, tell
+from screening.cli.console import ATTENTION, agreement, in_a_row, print_answer
 from screening.cli.options import (
     AsJson,
     LedgerHere,
@@ -66,7 +66,7 @@ def history(
     answer = document if as_json else _lines(document)
     if compared is not None:
         answer["beside"] = compared.to_dict() if as_json else agreement(compared)
-    tell(answer, as_json)
+    print_answer(answer, as_json)
 
 
 def _lines(document: dict[str, object]) -> dict[str, object]:
@@ -187,15 +187,15 @@ def status(
     fine = all(pulse.fine for pulse in pulses)
     if as_json:
         answer = {"fine": fine, "series": [asdict(pulse) for pulse in pulses]}
-        tell(answer | ({"artefacts": listed} if artefacts else {}), as_json)
+        print_answer(answer | ({"artefacts": listed} if artefacts else {}), as_json)
     for pulse in [] if as_json else pulses:
         words = pulse.said + in_a_row(pulse.attention)
         heading = "ok" if pulse.fine and not pulse.attention else "ATTENTION"
         whose = "" if pulse.series is None else f"{pulse.series}  "
-        tell({heading: f"{whose}{' '.join(words.split())}"}, as_json)
+        print_answer({heading: f"{whose}{' '.join(words.split())}"}, as_json)
     for artefact in [] if as_json else listed:
         line = "  ".join(str(artefact[key]) for key in ("mode", "state", "place"))
-        tell({str(artefact["what"]): line}, as_json)
+        print_answer({str(artefact["what"]): line}, as_json)
     if not fine or (strict and any(pulse.attention for pulse in pulses)):
         raise typer.Exit(ATTENTION)
 
@@ -238,7 +238,7 @@ def review(
 
     with open_ledger(ledger) as book:
         outcomes = review(run, verdicts, book, series, token)
-    tell(outcomes, as_json)
+    print_answer(outcomes, as_json)
 
 
 def promote(
@@ -266,7 +266,7 @@ def promote(
         evidence = compare_nights(book, name, model_registry.scored_as(book, name, loaded.digest))
         head = model_registry.promote(book, name, loaded.digest, reason, evidence)
     answer = {"series": evidence.one.series, "champion": loaded.id, "entry": head.number}
-    tell(answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)}, as_json)
+    print_answer(answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)}, as_json)
 
 
 def retire(
@@ -284,7 +284,7 @@ def retire(
 
     with open_ledger(ledger) as book:
         head = model_registry.retire(book, series, reason)
-    tell({"retired": series, "entry": head.number}, as_json)
+    print_answer({"retired": series, "entry": head.number}, as_json)
 
 
 class Action(StrEnum):
@@ -339,4 +339,4 @@ def ledger(
             raise UsageError("accept looks at run directories; give --runs")
         else:
             answer = {"accepted": verifying.accept(book, runs, reason or "")}
-    tell(answer, as_json)
+    print_answer(answer, as_json)

@@ -6,13 +6,15 @@ import datetime
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, is_dataclass
+from functools import partial, wraps
 from glob import escape, glob
 from importlib.resources import files
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -35,9 +37,9 @@ def recipes_like(incomplete: str) -> list[str]:
 
 def models_like(incomplete: str) -> list[str]:
     """The model directories that begin so, and the directories on the way to them."""
-    folders = [Path(found) for found in glob(f"{escape(incomplete)}*/")]
-    found = [str(folder) for folder in folders if (folder / "model.json").exists()]
-    return sorted(found + [str(file.parent) for folder in folders for file in folder.glob("*/model.json")])
+    folders = [Path(place) for place in glob(f"{escape(incomplete)}*/")]
+    models = [str(folder) for folder in folders if (folder / "model.json").exists()]
+    return sorted(models + [str(file.parent) for folder in folders for file in folder.glob("*/model.json")])
 
 
 def series_like(incomplete: str) -> list[str]:
@@ -69,10 +71,30 @@ Source = Annotated[
         help="CSV, Parquet or Excel file, directory of them, glob, NIfTI folder, or a database's URL.",
     ),
 ]
-Table = Annotated[str | None, in_data(metavar="NAME", help="Database only: table or view.")]
-Query = Annotated[
-    Path | None, in_data(metavar="FILE.sql", help="Database only: the answer to this one SELECT.")
-]
+
+
+@dataclass(frozen=True)
+class DatabaseOptions:
+    """What of a database is read."""
+
+    table: Annotated[str | None, in_data(metavar="NAME", help="Database only: table or view.")] = None
+    query: Annotated[
+        Path | None, in_data(metavar="FILE.sql", help="Database only: the answer to this one SELECT.")
+    ] = None
+
+    def source(self, cohort: str) -> str | Database:
+        """What COHORT means: a place of files, or a database with --table or --query."""
+        if self.table is None and self.query is None:
+            return cohort
+        from screening.io.database import Database
+
+        if "://" not in cohort:
+            raise UsageError(
+                "--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE"
+            )
+        return Database(cohort, self.table, self.query)
+
+
 AsJson = Annotated[bool, in_output("--json", help="Print one JSON object on stdout.")]
 ContractFile = Annotated[
     Path | None, in_data("--contract", "-c", help="Contract written by `screen init`, then edited.")
@@ -129,37 +151,94 @@ Cluster = Annotated[
     typer.Option(metavar="ADDRESS|local:N", help="Work on a dask cluster, or on N processes here."),
 ]
 
+
 Label = Annotated[str | None, in_data("--label", "-l", help="Column that says who was a case.")]
-Positive = Annotated[
-    list[str] | None,
-    in_data(help="Label value to find; each one more is a class of its own, A+B are one class."),
-]
-Id = Annotated[str | None, in_data(help="Column that names a row.")]
-Group = Annotated[str | None, in_data(help="Column never split over folds, such as the patient.")]
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """The roles of a cohort's columns."""
+
+    label: Label = None
+    positive: Annotated[
+        list[str] | None,
+        in_data(help="Label value to find; each one more is a class of its own, A+B are one class."),
+    ] = None
+    id: Annotated[str | None, in_data(help="Column that names a row.")] = None
+    group: Annotated[str | None, in_data(help="Column never split over folds, such as the patient.")] = None
+    drop: Annotated[str | None, in_data(metavar="A,B", help="Columns to leave out.")] = None
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """The same as arguments of `read_cohort` and `starter_contract`."""
+        return vars(self) | {"drop": names_from(self.drop)}
+
+
 Independent = Annotated[
     bool, in_data("--independent", help="Every row is a patient of its own, whatever it looks like.")
 ]
-Drop = Annotated[str | None, in_data(metavar="A,B", help="Columns to leave out.")]
-Search = Annotated[int | None, in_method(help="Settings that compete on the held-out rows.", min=1)]
-Folds = Annotated[int, in_validation(help="Folds; each row is held out once.", min=2)]
-Repeats = Annotated[
-    int | None,
-    in_validation(help="Repeats of cross-validation (default 3 for fast models).", min=1, show_default=False),
-]
 
-MinSensitivity = Annotated[
-    float | None, in_rule(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
-]
-MaxFlagRate = Annotated[float | None, in_rule(help="RULE: flag at most this share of the rows.")]
-MissCost = Annotated[float | None, in_rule(help="RULE: one missed case costs as much as this many reviews.")]
-GMean = Annotated[bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")]
-Threshold = Annotated[float | None, in_rule(help="RULE: this threshold on the score.")]
-Confidence = Annotated[
-    float | None, in_rule(help="With a RULE: require the target to hold with this confidence, such as 0.95.")
-]
-Prevalence = Annotated[
-    float | None, in_rule(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
-]
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """The rule of a threshold: at most one of those named in `RULE_TYPES`, with its conditions."""
+
+    min_sensitivity: Annotated[
+        float | None, in_rule(help="RULE: find at least this share of the cases (0.9 if no rule is given).")
+    ] = None
+    max_flag_rate: Annotated[float | None, in_rule(help="RULE: flag at most this share of the rows.")] = None
+    miss_cost: Annotated[
+        float | None, in_rule(help="RULE: one missed case costs as much as this many reviews.")
+    ] = None
+    g_mean: Annotated[bool, in_rule("--g-mean", help="RULE: largest sqrt(sensitivity x specificity).")] = (
+        False
+    )
+    threshold: Annotated[float | None, in_rule(help="RULE: this threshold on the score.")] = None
+    confidence: Annotated[
+        float | None,
+        in_rule(help="With a RULE: require the target to hold with this confidence, such as 0.95."),
+    ] = None
+    prevalence: Annotated[
+        float | None, in_rule(help="With a RULE: share of cases expected at scoring, for PPV and NPV.")
+    ] = None
+
+    def rule(self, *, required: bool = False) -> Rule:
+        """The one rule given; sensitivity 0.9 where there is none.
+
+        More than one is a `UsageError`; so is none where one is `required`.
+        """
+        given = {name: getattr(self, name) for name in RULE_TYPES}
+        rules = {name: value for name, value in given.items() if value is not None and value is not False}
+        if len(rules) > 1:
+            raise UsageError(f"{', '.join(map(option_of, rules))} exclude each other; give one rule")
+        if required and not rules:
+            raise UsageError(f"give the rule to choose by: one of {', '.join(map(option_of, RULE_TYPES))}")
+        name, value = next(iter(rules.items()), ("min_sensitivity", 0.9))
+        try:
+            return rule_named(
+                name, value=None if value is True else value, confidence=self.confidence,
+                prevalence=self.prevalence,
+            )  # fmt: skip
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class ValidationOptions:
+    """How methods are validated: settings that compete, folds, rows and seed."""
+
+    search: Annotated[int | None, in_method(help="Settings that compete on the held-out rows.", min=1)] = None
+    folds: Annotated[int, in_validation(help="Folds; each row is held out once.", min=2)] = 5
+    repeats: Annotated[
+        int | None,
+        in_validation(
+            help="Repeats of cross-validation (default 3 for fast models).", min=1, show_default=False
+        ),
+    ] = None
+    max_rows: Annotated[int | None, in_data(help="Use a stated sub-sample of the rows.", min=1)] = None
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0
+    jobs: Jobs = -1
+
 
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory for kernel matrices, such as 512M or 2G.")
@@ -175,6 +254,30 @@ _ledger = in_ledger(
 )
 LedgerMaybe = Annotated[str | None, _ledger]
 LedgerHere = Annotated[str, _ledger]
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of its groups (dataclasses above) one by one, as typer takes them."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        group = groups.get(name)
+        options = [parameter] if group is None else signature(group).parameters.values()
+        types = hints if group is None else get_type_hints(group, include_extras=True)
+        parameters += [
+            option.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[option.name]) for option in options
+        ]
+
+    @wraps(command)
+    def grouped(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{option: given.pop(option) for option in signature(group).parameters})
+        command(**given)
+
+    grouped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    grouped.__annotations__ = {option.name: option.annotation for option in parameters}
+    return grouped
 
 
 def id_from(given: bytes) -> str:
@@ -199,28 +302,18 @@ Series = Annotated[
 ]
 SeriesAsked = Annotated[str | None, _series(help="Only this series; all where absent.")]
 
+
+@dataclass(frozen=True)
+class RevisionOptions:
+    """Where a model that is written anew is recorded, and how it is signed and drawn."""
+
+    ledger: LedgerMaybe = None
+    series: Series = None
+    sign: Sign = None
+    templates: Templates = None
+
+
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def rule_from(given: Mapping[str, float | bool | None], *, required: bool = False) -> Rule:
-    """Make the one rule that was asked for, of a command's parameters.
-
-    More than one is a `UsageError`; so is none where one is `required`, and sensitivity 0.9 elsewhere.
-    """
-    asked = {name: given[name] for name in RULE_TYPES}
-    values = {name: value for name, value in asked.items() if value is not None and value is not False}
-    if len(values) > 1:
-        options = ", ".join(map(option_of, values))
-        raise UsageError(f"{options} exclude each other; give one rule")
-    if required and not values:
-        names = ", ".join(map(option_of, RULE_TYPES))
-        raise UsageError(f"give the rule to choose by: one of {names}")
-    name, value = next(iter(values.items()), ("min_sensitivity", 0.9))
-    conditions = {key: given[key] for key in ("confidence", "prevalence")}
-    try:
-        return rule_named(name, value=None if value is True else value, **conditions)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def option_of(parameter: str) -> str:
@@ -248,17 +341,6 @@ def day_from(option: str, text: str | None) -> datetime.date | None:
         return None if text is None else datetime.date.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{option} {text}: write the day as YYYY-MM-DD") from None
-
-
-def source_of(cohort: str, table: str | None, query: Path | None) -> str | Database:
-    """What COHORT means: a place of files, or a database with --table or --query."""
-    if table is None and query is None:
-        return cohort
-    from screening.io.database import Database
-
-    if "://" not in cohort:
-        raise UsageError("--table and --query are of databases; give COHORT as a URL, such as duckdb:///FILE")
-    return Database(cohort, table, query)
 
 
 def bytes_from(text: str | None) -> int | None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from screening.cli import options
-from screening.cli.console import ATTENTION, tell
+from screening.cli.console import ATTENTION, print_answer
 from screening.cli.logs import note
 from screening.cli.options import AsJson, LedgerHere, Series, Templates, series_from
 from screening.errors import UsageError
@@ -63,7 +63,7 @@ def forget(
     named = {what: places for what, places in report.items() if what not in ("ledger", "pieces")}
     if not any(named.values()) and not any(report["ledger"].values()):
         note("nothing here knows this id; ids are compared as text, zeros in front and all")
-    tell(report, as_json)
+    print_answer(report, as_json)
     refuse_unfinished(report["left"])
 
 
@@ -105,5 +105,5 @@ def purge(
     with open_ledger(ledger) as book:
         erasure = Erasure(scope, book, runs, pages=pages, dry_run=dry_run, templates=templates)
         report = erasure.done("purge", f"nights before {before}")
-    tell({"before": before} | report, as_json)
+    print_answer({"before": before} | report, as_json)
     refuse_unfinished(report["left"])

@@ -13,32 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from screening.cli import logs
-from screening.cli.console import ATTENTION, agreement, bar, in_a_row, tell
-from screening.cli.options import (
-    AcceptDelivery,
-    AsJson,
-    Cluster,
-    Jobs,
-    LedgerMaybe,
-    Mode,
-    ModelFolder,
-    Night,
-    PageFile,
-    Publish,
-    Query,
-    ReadBy,
-    RunFolder,
-    Series,
-    Source,
-    Table,
-    Templates,
-    id_from,
-    in_data,
-    in_output,
-    series_from,
-    source_of,
-)
+from screening.cli import logs, options
+from screening.cli.console import ATTENTION, agreement, bar, in_a_row, print_answer
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
@@ -48,21 +24,22 @@ if TYPE_CHECKING:
 
 
 def score(
-    model: ModelFolder,
-    cohort: Source,
-    out: Annotated[Path, in_output("--out", "-o", help="Run directory to write.")],
-    table: Table = None,
-    query: Query = None,
+    model: options.ModelFolder,
+    cohort: options.Source,
+    out: Annotated[Path, options.in_output("--out", "-o", help="Run directory to write.")],
+    *,
+    database: options.DatabaseOptions,
     label: Annotated[
-        str | None, in_data("--label", "-l", help="Column of true labels, to evaluate; never written.")
+        str | None,
+        options.in_data("--label", "-l", help="Column of true labels, to evaluate; never written."),
     ] = None,
-    date: Night = None,
+    date: options.Night = None,
     require_signature: Annotated[
         Path | None,
         typer.Option(metavar="PUB", help="Refuse a model that this Ed25519 key (PEM) has not signed."),
     ] = None,
-    ledger: LedgerMaybe = None,
-    series: Series = None,
+    ledger: options.LedgerMaybe = None,
+    series: options.Series = None,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="With --ledger: beside the series' champion; recorded, no page.")
     ] = False,
@@ -70,20 +47,20 @@ def score(
         bool,
         typer.Option("--force", help="With --ledger: enter a known night, or another table or model for it."),
     ] = False,
-    accept_delivery: AcceptDelivery = None,
+    accept_delivery: options.AcceptDelivery = None,
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Take a --date after tomorrow, for tests.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where the page's head says ATTENTION.")
     ] = False,
-    publish: Publish = None,
-    mode: Mode = None,
-    group: ReadBy = None,
-    templates: Templates = None,
-    jobs: Jobs = -1,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
+    publish: options.Publish = None,
+    mode: options.Mode = None,
+    group: options.ReadBy = None,
+    templates: options.Templates = None,
+    jobs: options.Jobs = -1,
+    cluster: options.Cluster = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score every row of COHORT at MODEL's operating point."""
     from screening.ledger.database import open_ledger
@@ -92,7 +69,7 @@ def score(
     from screening.store.loading import load_model
     from screening.store.serialization import public_key
 
-    logs.about(series=series_from(series), night=date)
+    logs.about(series=options.series_from(series), night=date)
     pages = _pages(publish, mode, group, shadow)
     signed_by = None if require_signature is None else public_key(require_signature)
     if force and not ledger:
@@ -103,8 +80,8 @@ def score(
     loaded = load_model(model, signed_by)
     with open_ledger(ledger, make=True) if ledger else nullcontext() as book, bar("Scoring") as progress:
         run = scoring.score(
-            loaded, source_of(cohort, table, query), out, label=label, date=date,
-            ledger=book, series=series_from(series), shadow=shadow, force=force,
+            loaded, database.source(cohort), out, label=label, date=date,
+            ledger=book, series=options.series_from(series), shadow=shadow, force=force,
             accept_delivery=accept_delivery, allow_future=allow_future, jobs=jobs, cluster=cluster,
             progress=progress, templates=templates, published=pages is not None,
         )  # fmt: skip
@@ -122,7 +99,7 @@ def score(
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
-    tell(answer, as_json)
+    print_answer(answer, as_json)
     if strict and run.attention:
         words = " ".join(each.words for each in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
@@ -175,11 +152,11 @@ def _hand_out(
 
 def run(
     site: Annotated[Path, typer.Argument(metavar="NIGHT.toml", help="The site's series (docs/nightly.md).")],
-    date: Night = None,
+    date: options.Night = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this series; may be repeated.")
     ] = None,
-    accept_delivery: AcceptDelivery = None,
+    accept_delivery: options.AcceptDelivery = None,
     ledger: Annotated[
         str | None,
         typer.Option(metavar="URL", envvar="SCREEN_LEDGER", help="Ledger, where NIGHT.toml names none."),
@@ -187,8 +164,8 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where a series' page says ATTENTION.")
     ] = False,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
+    cluster: options.Cluster = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score every series of a site, and write one overview.
 
@@ -234,25 +211,25 @@ def run(
     if not as_json:
         answer = {"night": night, "series": words, "overview": str(page)}
     answer["hooks"] = [hook.to_dict() if as_json else f"{hook.command} {hook.said}" for hook in hooks]
-    tell(answer, as_json)
+    print_answer(answer, as_json)
     if overview.exit_code:
         raise typer.Exit(overview.exit_code)
 
 
 def explain(
-    run: RunFolder,
+    run: options.RunFolder,
     case: Annotated[str, typer.Argument(metavar="ID", help="Id of a row, or of a group: its highest row.")],
     model: Annotated[
         Path | None,
         typer.Option(help="With --cohort: the run's model, to explain any row by all its values."),
     ] = None,
     cohort: Annotated[str | None, typer.Option(help="With --model: the table of the run.")] = None,
-    table: Table = None,
-    query: Query = None,
-    out: PageFile = None,
-    ledger: LedgerMaybe = None,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    *,
+    database: options.DatabaseOptions,
+    out: options.PageFile = None,
+    ledger: options.LedgerMaybe = None,
+    templates: options.Templates = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say why one case of RUN was flagged."""
     from screening.report.page import render_case
@@ -261,31 +238,32 @@ def explain(
     from screening.store.publishing import write_whole
 
     loaded = load_model(model) if model else None
-    found = explaining.explain(
-        run, id_from(os.fsencode(case)), loaded, cohort and source_of(cohort, table, query)
+    explained = explaining.explain(
+        run, options.id_from(os.fsencode(case)), loaded, cohort and database.source(cohort)
     )
+    night, row = explained["run"], explained["case"]
     if out is not None:
-        page, one = render_case(found["run"], found["case"], templates).encode(), found["case"]
-        whose = one["id"] if one.get("group") is None else one["group"]
-        _hand_out(ledger, found["run"].get("ledger"), "case", out, content=page, patient=whose)
+        page = render_case(night, row, templates).encode()
+        patient = row["id"] if row.get("group") is None else row["group"]
+        _hand_out(ledger, night.get("ledger"), "case", out, content=page, patient=patient)
         write_whole(out, page)
-    facts = {"run_id": found["run"]["run_id"], "date": found["run"]["date"]}
+    facts = {"run_id": night["run_id"], "date": night["date"]}
     written = {"report": str(out)} if out else {}
-    tell(facts | (found["case"] if as_json else _lines(found)) | written, as_json)
+    print_answer(facts | (row if as_json else _lines(night, row)) | written, as_json)
 
 
-def _lines(found: dict[str, dict[str, object]]) -> dict[str, object]:
+def _lines(night: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
     from screening.report.format import name
     from screening.report.worklist import line_of_one
     from screening.schemas.run import ExplainedCase, RunDocument
 
-    run, case = RunDocument.from_dict(found["run"]), ExplainedCase.from_dict(found["case"])
+    run, case = RunDocument.from_dict(night), ExplainedCase.from_dict(row)
     line = line_of_one(run, case)
     why = []
-    for one in line.values:
-        span = f"({one.range_is} {one.range})" if one.range else ""
-        words = " ".join(filter(None, [one.feature, one.value, one.unit, one.outside, span]))
-        why.append(f"{words}: {'raises' if one.raises else 'lowers'} the score, {one.change}")
+    for value in line.values:
+        span = f"({value.range_is} {value.range})" if value.range else ""
+        words = " ".join(filter(None, [value.feature, value.value, value.unit, value.outside, span]))
+        why.append(f"{words}: {'raises' if value.raises else 'lowers'} the score, {value.change}")
     missing = [name(run.model.title_of(feature)) for feature in case.missing]
     named: dict[str, object] = {term.lower(): fact for term, fact in line.facts}
     return {"id": line.id, "flagged": line.remarks[0]} | named | {"why": why, "missing": missing}
@@ -295,11 +273,11 @@ Form = StrEnum("Form", {form: form for form in exports.FORMS})  # type: ignore[m
 
 
 def export(
-    run: RunFolder,
+    run: options.RunFolder,
     to: Annotated[Form, typer.Option(help="What to write.")],
     out: Annotated[
         Path | None,
-        in_output(
+        options.in_output(
             "--out", "-o", metavar="FILE", help="File to write; of omop, nifti and dicom-seg a directory."
         ),
     ] = None,
@@ -316,8 +294,8 @@ def export(
         Path | None, typer.Option(metavar="DIR", help="Of dicom-seg: DIR/PATIENT has the DICOM series.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
-    ledger: LedgerMaybe = None,
-    as_json: AsJson = False,
+    ledger: options.LedgerMaybe = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the flagged rows of RUN for another system.
 
@@ -326,11 +304,11 @@ def export(
     from screening.io.database import described, read_url
     from screening.scoring.rows import prepared
 
-    options = {
+    choices = {
         "out": out, "url": url, "table": table, "id_system": id_system, "definition": definition,
         "reference": reference,
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in choices.items() if value is not None}
     flagged, write = prepared(run, to, force, given)
     entry = flagged.run.ledger.to_dict() if flagged.run.ledger else None
     if out is not None:
@@ -342,7 +320,7 @@ def export(
     if ledger and out:
         _hand_out(ledger, entry, "export", out)
     counts = {"rows": flagged.rows.num_rows, "erased": flagged.run.erased}
-    tell({"run_id": flagged.run.run_id} | counts | {"out": written}, as_json)
+    print_answer({"run_id": flagged.run.run_id} | counts | {"out": written}, as_json)
 
 
 def report(
@@ -351,7 +329,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        in_output("--out", "-o", metavar="FILE", help="Page to write; DIR/report.html if absent."),
+        options.in_output("--out", "-o", metavar="FILE", help="Page to write; DIR/report.html if absent."),
     ] = None,
     de_identify: Annotated[
         Path | None,
@@ -360,9 +338,9 @@ def report(
             help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
         ),
     ] = None,
-    ledger: LedgerMaybe = None,
-    templates: Templates = None,
-    as_json: AsJson = False,
+    ledger: options.LedgerMaybe = None,
+    templates: options.Templates = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw the report of a model, run or other directory again."""
     from screening.report import render_model, render_run
@@ -403,4 +381,4 @@ def report(
         what = "page" if keyed is None else "copy"
         _hand_out(ledger, entry, what, target, content=page, keyed=keyed)
     write_whole(target, page)
-    tell(answer, as_json)
+    print_answer(answer, as_json)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from screening.cli import logs, options
-from screening.cli.console import OF_POINT, bar, facts_of, tell
-from screening.cli.options import AsJson, ContractFile, LedgerHere, LedgerMaybe, Source, Templates
+from screening.cli.console import OF_POINT, bar, facts_of, print_answer
+from screening.cli.options import AsJson, ContractFile, LedgerHere, Source, Templates
 from screening.errors import UsageError
 from screening.store.publishing import publish
 
@@ -35,40 +35,25 @@ def train(
     context: typer.Context,
     cohort: Source,
     out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
-    table: options.Table = None,
-    query: options.Query = None,
+    *,
+    database: options.DatabaseOptions,
     recipe: options.RecipeName = "auto",
-    label: options.Label = None,
-    positive: options.Positive = None,
-    id: options.Id = None,
-    group: options.Group = None,
+    columns: options.ColumnOptions,
     independent: options.Independent = False,
-    drop: options.Drop = None,
     neighbourhood: Annotated[
         int | None,
         options.in_data(metavar="3", help="Of voxels: features of the cube of this side around each."),
     ] = None,
     contract: ContractFile = None,
-    min_sensitivity: options.MinSensitivity = None,
-    max_flag_rate: options.MaxFlagRate = None,
-    miss_cost: options.MissCost = None,
-    g_mean: options.GMean = False,
-    threshold: options.Threshold = None,
+    rule: options.RuleOptions,
     lesions: Annotated[
         bool,
         options.in_rule("--lesions", help="Of voxels: count lesions, smooth maps, leave small clusters out."),
     ] = False,
-    confidence: options.Confidence = None,
-    prevalence: options.Prevalence = None,
     param: Annotated[
         list[str] | None, options.in_method(metavar="NAME=VALUE", help="Fix a parameter.")
     ] = None,
-    search: options.Search = None,
-    folds: options.Folds = 5,
-    repeats: options.Repeats = None,
-    max_rows: Annotated[int | None, options.in_data(help="Train on a stated sub-sample.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.", min=0)] = 0,
-    jobs: options.Jobs = -1,
+    validation: options.ValidationOptions,
     cluster: options.Cluster = None,
     memory: options.Memory = None,
     beside: Annotated[
@@ -88,7 +73,7 @@ def train(
     these scores, and the machines of the folds are the model: a new row's score is the mean of their
     decisions. The model directory holds patients' rows: keep it private.
     """
-    rule = options.rule_from(context.params)
+    chosen_by = rule.rule()
     parameters = options.parameters_from(param or [])
     n_bytes = options.bytes_from(memory)
     signer = options.signer_from(sign)
@@ -105,9 +90,7 @@ def train(
     with opened(cluster) as workers, publish(out, "model") as folder, bar("Training") as progress:
         progress(0, 0)  # from here on time counts
         past = read_cohort(
-            options.source_of(cohort, table, query), contract, label=label, positive=positive,
-            id=id, group=group,
-            drop=options.names_from(drop), neighbourhood=neighbourhood, need_label=True,
+            database.source(cohort), contract, **columns.roles, neighbourhood=neighbourhood, need_label=True,
             propose=True, independent=independent,
         )  # fmt: skip
         method = load_recipe(recipe)
@@ -118,10 +101,10 @@ def train(
         waiting = nullcontext() if workers is None else waiting_beside(out, "fits")
         with waiting as kept:
             model = training.train(
-                past, method, rule=rule, folds=folds, repeats=repeats, seed=seed, search=search,
-                params=parameters, jobs=jobs, memory=n_bytes, max_rows=max_rows, progress=progress,
-                command=options.command_of(context, WHERE_AND_HOW), beside=options.others_from(beside),
-                lesions=lesions, cluster=workers, kept=kept, independent=independent,
+                past, method, rule=chosen_by, **vars(validation), params=parameters, memory=n_bytes,
+                progress=progress, command=options.command_of(context, WHERE_AND_HOW),
+                beside=options.others_from(beside), lesions=lesions, cluster=workers, kept=kept,
+                independent=independent,
             )  # fmt: skip
         options.say_unsigned(out, signer)
         _write(model, folder, templates, signer)
@@ -130,7 +113,9 @@ def train(
     for note in notes:
         logs.note(note)
     answer = {"model": str(out), "id": model.id} | facts_of(model, as_json)
-    tell(answer | {"report": str(out / "report.html")} | ({"notes": notes} if as_json else {}), as_json)
+    print_answer(
+        answer | {"report": str(out / "report.html")} | ({"notes": notes} if as_json else {}), as_json
+    )
 
 
 def _write(model: Model, folder: Path, templates: Path | None, signer: Ed25519PrivateKey | None) -> None:
@@ -154,11 +139,11 @@ def recipes(
     shipped = [recipe for recipe in list_recipes() if name in (None, recipe.name)]
     chosen = shipped or [load_recipe(str(name))]
     if as_json:
-        tell({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
+        print_answer({"recipes": [_entry(recipe) for recipe in chosen]}, as_json)
     elif name:
-        tell(_entry(chosen[0]), as_json)
+        print_answer(_entry(chosen[0]), as_json)
     else:
-        tell({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
+        print_answer({recipe.name: f"{recipe.title} ({recipe.paper})" for recipe in chosen}, as_json)
 
 
 def _entry(recipe: Recipe) -> dict[str, object]:
@@ -179,31 +164,16 @@ def compare(
         ),
     ],
     out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the comparison in.")],
-    table: options.Table = None,
-    query: options.Query = None,
-    label: options.Label = None,
-    positive: options.Positive = None,
-    id: options.Id = None,
-    group: options.Group = None,
+    *,
+    database: options.DatabaseOptions,
+    columns: options.ColumnOptions,
     independent: options.Independent = False,
-    drop: options.Drop = None,
     contract: ContractFile = None,
     control: Annotated[
         str | None, typer.Option(help="Method the others are compared with; the plain SVM if absent.")
     ] = None,
-    min_sensitivity: options.MinSensitivity = None,
-    max_flag_rate: options.MaxFlagRate = None,
-    miss_cost: options.MissCost = None,
-    g_mean: options.GMean = False,
-    threshold: options.Threshold = None,
-    confidence: options.Confidence = None,
-    prevalence: options.Prevalence = None,
-    search: options.Search = None,
-    folds: options.Folds = 5,
-    repeats: options.Repeats = None,
-    max_rows: Annotated[int | None, options.in_data(help="Use a stated sub-sample.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same figures.", min=0)] = 0,
-    jobs: options.Jobs = -1,
+    rule: options.RuleOptions,
+    validation: options.ValidationOptions,
     cluster: options.Cluster = None,
     templates: Templates = None,
     as_json: AsJson = False,
@@ -213,7 +183,7 @@ def compare(
     Parameters and threshold (by RULE) are chosen on training rows alone. A comparison that was
     stopped goes on from its finished folds when it is asked for again.
     """
-    rule = options.rule_from(context.params)
+    chosen_by = rule.rule()
 
     from screening.data.reading import read_cohort
     from screening.model_selection import compare as comparison
@@ -226,22 +196,18 @@ def compare(
         waiting_beside(out, "fits") as kept,
         bar("Comparing") as progress,
     ):
-        sources = comparison.named([options.source_of(cohort, table, query) for cohort in cohorts])
+        sources = comparison.named([database.source(cohort) for cohort in cohorts])
         past = {
-            name: read_cohort(
-                source, contract, label=label, positive=positive, id=id, group=group,
-                drop=options.names_from(drop), need_label=True,
-            )
+            name: read_cohort(source, contract, **columns.roles, need_label=True)
             for name, source in sources.items()
-        }  # fmt: skip
+        }
         compared = comparison.compare(
-            past, comparison.comparable(options.names_from(recipes), past), rule=rule, folds=folds,
-            repeats=repeats, search=search, seed=seed, jobs=jobs, max_rows=max_rows, control=control,
-            independent=independent, kept=kept, cluster=cluster, progress=progress,
-            command=options.command_of(context, WHERE_AND_HOW),
+            past, comparison.comparable(options.names_from(recipes), past), rule=chosen_by,
+            **vars(validation), control=control, independent=independent, kept=kept, cluster=cluster,
+            progress=progress, command=options.command_of(context, WHERE_AND_HOW),
         )  # fmt: skip
         comparison.write_comparison(compared, folder, templates)
-    tell({"comparison": str(out), **(compared.summary() if as_json else compared.table())}, as_json)
+    print_answer({"comparison": str(out), **(compared.summary() if as_json else compared.table())}, as_json)
 
 
 def validate(
@@ -249,8 +215,8 @@ def validate(
     model: options.ModelFolder,
     cohort: Source,
     out: Annotated[Path, options.in_output("--out", "-o", help="Directory to write the validation in.")],
-    table: options.Table = None,
-    query: options.Query = None,
+    *,
+    database: options.DatabaseOptions,
     label: options.Label = None,
     positive: Annotated[
         str | None, typer.Option(help="Label value of a case, where COHORT writes it otherwise; or A+B.")
@@ -273,37 +239,28 @@ def validate(
 
     check_templates(templates, "validation")
     with publish(out, "validation") as folder:
-        source, command = options.source_of(cohort, table, query), options.command_of(context, WHERE_AND_HOW)
-        found = external.validate(
-            load_model(model), source, label=label, positive=positive, prevalence=prevalence, command=command
-        )
-        external.write_validation(found, folder, templates)
-    document = found.to_dict()
+        validation = external.validate(
+            load_model(model), database.source(cohort), label=label, positive=positive,
+            prevalence=prevalence, command=options.command_of(context, WHERE_AND_HOW),
+        )  # fmt: skip
+        external.write_validation(validation, folder, templates)
+    document = validation.to_dict()
     points = [{key: point[key] for key in OF_POINT} for point in document["operating_points"]]
     figures = {"classes": document["classes"]} | ({"operating_points": points} if as_json else {})
-    answer = {"validation": str(out), "report": str(out / "report.html"), "model": found.model.id}
-    figures |= {"rows": found.figures.n_rows, "attention": document["attention"]}
-    tell(answer | figures | ({} if as_json else {"classes": found.lines()}), as_json)
+    answer = {"validation": str(out), "report": str(out / "report.html"), "model": validation.model.id}
+    figures |= {"rows": validation.figures.n_rows, "attention": document["attention"]}
+    print_answer(answer | figures | ({} if as_json else {"classes": validation.lines()}), as_json)
 
 
 def threshold(
-    context: typer.Context,
     model: options.ModelAnew,
     reason: Annotated[str, typer.Option(help="Why, in words; every page will show it.")],
-    min_sensitivity: options.MinSensitivity = None,
-    max_flag_rate: options.MaxFlagRate = None,
-    miss_cost: options.MissCost = None,
-    g_mean: options.GMean = False,
-    threshold: options.Threshold = None,
-    confidence: options.Confidence = None,
-    prevalence: options.Prevalence = None,
+    *,
+    rule: options.RuleOptions,
     watched: Annotated[
         str | None, typer.Option("--class", metavar="NAME", help="Only this watched class.")
     ] = None,
-    ledger: LedgerMaybe = None,
-    series: options.Series = None,
-    sign: options.Sign = None,
-    templates: Templates = None,
+    revision: options.RevisionOptions,
     as_json: AsJson = False,
 ) -> None:
     """Choose another operating point for MODEL by RULE.
@@ -311,26 +268,23 @@ def threshold(
     It is chosen from the held-out scores the model was validated with, and every figure is judged again as if
     MODEL had been trained with RULE; the machines stay as they are.
     """
-    rule = options.rule_from(context.params, required=True)
-    signer = options.signer_from(sign)
+    chosen_by = rule.rule(required=True)
 
     from screening.model_selection.revising import change_of, rechoose
 
-    revise = partial(rechoose, rule=rule, reason=reason, watched=watched)
-    after = _revised(model, revise, "threshold", change_of, ledger, series, signer, templates)
-    tell({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
+    revise = partial(rechoose, rule=chosen_by, reason=reason, watched=watched)
+    after = _revised(model, revise, "threshold", change_of, revision)
+    print_answer({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
 
 
 def approve(
     model: options.ModelAnew,
     by: Annotated[str, typer.Option(metavar="NAME", help="Who answers for its use.")],
+    *,
     reason: Annotated[
         str | None, typer.Option(help="Why; required where validation says it is not fit for use.")
     ] = None,
-    ledger: LedgerMaybe = None,
-    series: options.Series = None,
-    sign: options.Sign = None,
-    templates: Templates = None,
+    revision: options.RevisionOptions,
     as_json: AsJson = False,
 ) -> None:
     """Make a draft of MODEL an approved one.
@@ -339,14 +293,12 @@ def approve(
     Where a series runs on MODEL already, give --ledger and --series, or its next night is refused for
     being of another model.
     """
-    signer = options.signer_from(sign)
-
     from screening.model_selection import revising
 
     revise = partial(revising.approve, by=by, date=datetime.date.today(), reason=reason)
-    after = _revised(model, revise, "approve", revising.approval_of, ledger, series, signer, templates)
+    after = _revised(model, revise, "approve", revising.approval_of, revision)
     answer = {"model": str(model), "id": after.id}
-    tell(answer | {key: after.document[key] for key in ("approval", "attention")}, as_json)
+    print_answer(answer | {key: after.document[key] for key in ("approval", "attention")}, as_json)
 
 
 def _revised(
@@ -354,12 +306,10 @@ def _revised(
     revise: Callable[[Model], Model],
     action: str,
     change: Callable[[Model, Model], dict[str, object]],
-    ledger: str | None,
-    series: str | None,
-    signer: Ed25519PrivateKey | None,
-    templates: Path | None,
+    revision: options.RevisionOptions,
 ) -> Model:
     """Write MODEL anew as `revise` makes it; where a ledger is named, the change stands there first."""
+    signer = options.signer_from(revision.sign)
 
     from screening.ledger.database import open_ledger
     from screening.ledger.model_registry import record_revision
@@ -369,11 +319,11 @@ def _revised(
         before = load_model(model)
         after = revise(before)
         options.say_unsigned(model, signer)
-        _write(after, folder, templates, signer)
-        if ledger:
+        _write(after, folder, revision.templates, signer)
+        if revision.ledger:
             # A change that failed to appear is known then, never the reverse.
-            whose = options.series_from(series) or before.contract.series
-            with open_ledger(ledger, make=True) as book:
+            whose = options.series_from(revision.series) or before.contract.series
+            with open_ledger(revision.ledger, make=True) as book:
                 record_revision(book, action, change(before, after), whose)
     return after
 
@@ -389,8 +339,8 @@ def retrain(
         str, typer.Option(metavar="PATTERN", help="Tables of the nights: in/{series}/{date}.csv.")
     ],
     out: Annotated[Path, options.in_output("--out", "-o", help="Model directory to write.")],
-    table: options.Table = None,
-    query: options.Query = None,
+    *,
+    database: options.DatabaseOptions,
     ledger: LedgerHere = "screening.db",
     review_by: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Day on which to review it; else in two years.")
@@ -422,9 +372,9 @@ def retrain(
         raise UsageError(f"{out} holds a model, which stays; give another --out")
     champion = load_model(model)
     with open_ledger(ledger) as book, publish(out, "model") as folder, bar("Training") as progress:
-        said = judged(book, series, champion.digest)
-        past = read_cohort(options.source_of(cohort, table, query), champion.contract, need_label=True)
-        learned = retraining.judged_cohort(champion, past, said, nights)
+        verdicts = judged(book, series, champion.digest)
+        past = read_cohort(database.source(cohort), champion.contract, need_label=True)
+        learned = retraining.judged_cohort(champion, past, verdicts, nights)
         trained = retraining.retrained(
             champion, learned, review_by=day, jobs=jobs, memory=n_bytes, progress=progress,
             command=options.command_of(context, WHERE_AND_HOW),
@@ -432,7 +382,7 @@ def retrain(
         _write(trained, folder, templates, signer)
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
-        entry = record_retraining(book, said.series, champion.digest, trained.digest, learned.facts)
+        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, learned.facts)
     answer = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
     answer |= {"champion": champion.id} | facts_of(trained, as_json)
-    tell(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)
+    print_answer(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)

@@ -7,7 +7,6 @@ import datetime
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from screening.errors import CohortError, UsageError
@@ -29,27 +27,19 @@ from screening.files import read_bounded, read_toml
 from screening.spelling import did_you_mean, series_name
 
 FORMAT = 1
+# Columns of a voxel's place, as images have them.
+AXES = ("x", "y", "z")
 MOST_BYTES = 16 << 20
 HEAD = (
     "Review every line. A key behind a # is not set: take the # away to set it. All keys: docs/contract.md."
 )
 AT_THE_END = "What was guessed, inferred and dropped:"
-# The keys that every contract names, whether they are set or not.
-ON_TOP = (
-    "title", "intended_use", "series", "id", "group", "label", "positive", "time", "subgroup", "display",
-    "drop", "prevalence", "minutes_per_review", "capacity",
-)  # fmt: skip
-# Of each type: its name in words, and what stands in a starter contract for a key that is not set.
-TYPES = {
-    "number": ("number", "0.1"),
-    "integer": ("whole number", "5"),
-    "array": ("list of texts", "[]"),
-    "object": ("table of texts", "{}"),
-    "string": ("text", '""'),
-    "boolean": ("`true` or `false`", "false"),
-}
-BOUNDS = {"exclusiveMinimum": "over", "minimum": "from", "exclusiveMaximum": "under"}
-DAY = "2030-01-31"
+# The keys that every contract names, and what stands there of one that is not set.
+ON_TOP = {
+    "title": "", "intended_use": "", "series": "", "id": "", "group": "", "label": "", "positive": [],
+    "time": "", "subgroup": [], "display": [], "drop": [], "prevalence": 0.1, "minutes_per_review": 0.1,
+    "capacity": 5,
+}  # fmt: skip
 
 
 def _texts(value: object) -> object:
@@ -290,29 +280,13 @@ class Contract(BaseModel):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], place: str = "contract") -> Contract:
         """Build a contract from the nested form of `to_dict` or of the TOML file."""
-        known = {"format": FORMAT, "cohort": {}, "features": {}, "feature_order": []}
-        number, roles, features, order = (content.get(key, default) for key, default in known.items())
-        faults = [
-            f"unknown key '{key}'; known are [cohort], [features.NAME] and format"
-            f"{did_you_mean(key, [*known, *cls.model_fields])}"
-            for key in content
-            if key not in known
-        ]
-        for key, value in (("cohort", roles), ("features", features)):
-            faults += [] if isinstance(value, Mapping) else [f"'{key}' must be a table, [{key}]"]
-        if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
-            faults.append("'feature_order' must be a list of names")
-        if number != FORMAT:
-            faults.append(f"format {number} is not known here; this version reads format {FORMAT}")
-        inside = {*roles} & {"features", "format"} if isinstance(roles, Mapping) else ()
-        faults += [f"unknown key cohort.{key}; it stands outside [cohort]" for key in inside]
-        if faults:
-            raise CohortError([f"{place}: {fault}" for fault in faults])
-        ordered = {name: features[name] for name in [*(one for one in order if one in features), *features]}
         try:
-            return cls.model_validate({**roles, "features": ordered})
+            nested = _Nested.model_validate(content)
+            names = [*filter(nested.features.__contains__, nested.feature_order), *nested.features]
+            features = {name: nested.features[name] for name in names}
+            return cls.model_validate({**nested.cohort, "features": features})
         except ValidationError as error:
-            raise CohortError([_fault(place, item) for item in error.errors()]) from error
+            raise CohortError([_fault(place, error.title, item) for item in error.errors()]) from error
 
     def to_dict(self) -> dict[str, Any]:
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
@@ -322,8 +296,26 @@ class Contract(BaseModel):
         return {"format": number, "cohort": plain, "features": features, "feature_order": [*features]}
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """The contract as a TOML text that `load` reads back; `notes` become comments at its end."""
-        return contract_toml(self.model_dump(mode="json", exclude_defaults=True), notes, Contract)
+        """The contract as a TOML text that `load` reads back.
+
+        The roles that matter stand on top, also where they are not set, each with its meaning in a few words;
+        `notes` become comments at the end.
+        """
+        stated = self.model_dump(mode="json", exclude_defaults=True)
+        lines = [f"# {HEAD}", "", f"format = {FORMAT}", "", "[cohort]"]
+        for name, field in Contract.model_fields.items():
+            meaning = re.split(r"[.;:](?: |$)", " ".join((field.description or "").split()))[0]
+            if name in stated and name != "features":
+                lines.append(f"{name} = {toml_text(stated[name])}  # {meaning}")
+            elif name in ON_TOP:
+                lines.append(f"# {name} = {toml_text(ON_TOP[name])}  # {meaning}")
+        for name, values in stated.get("features", {}).items():
+            lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
+            lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
+        if notes:
+            printable = ("".join(char if char.isprintable() else " " for char in note) for note in notes)
+            lines += ["", f"# {AT_THE_END}", *(f"# - {' '.join(note.split())}" for note in printable)]
+        return "\n".join(lines) + "\n"
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
         """The same contract with other roles (values that are None or empty are left as they are).
@@ -335,7 +327,7 @@ class Contract(BaseModel):
             return self
         content = self.to_dict()
         taken = {*given.get("drop", ()), *(given.get(role) for role in ("label", "id", "group"))}
-        features = {name: one for name, one in content["features"].items() if name not in taken}
+        features = {name: feature for name, feature in content["features"].items() if name not in taken}
         stated = {"cohort": content["cohort"] | given, "features": features}
         return Contract.from_dict(content | stated)
 
@@ -353,90 +345,44 @@ class Contract(BaseModel):
         return list(dict.fromkeys([*(name for name in roles if name), *self.features]))
 
 
-def _fault(place: str, item: ErrorDetails) -> str:
+def _format(number: int) -> int:
+    if number != FORMAT:
+        raise ValueError(f"format {number} is not known here; this version reads format {FORMAT}")
+    return number
+
+
+def _roles_only(roles: dict[str, Any]) -> dict[str, Any]:
+    if outside := sorted(roles.keys() & {"features", "format"}):
+        raise ValueError(f"unknown key cohort.{outside[0]}; it stands outside [cohort]")
+    return roles
+
+
+class _Nested(BaseModel):
+    """The form of the TOML file and of `Contract.to_dict`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Annotated[int, AfterValidator(_format)] = FORMAT
+    cohort: Annotated[dict[str, Any], AfterValidator(_roles_only)] = {}
+    features: dict[str, Any] = {}
+    feature_order: list[str] = []
+
+
+def _fault(place: str, title: str, item: ErrorDetails) -> str:
     location = [str(part) for part in item["loc"]]
-    key = ".".join(location) if location[:1] == ["features"] else ".".join(["cohort", *location])
+    inside = title == Contract.__name__ and location[:1] != ["features"]
+    key = ".".join(["cohort", *location] if inside else location)
     if item["type"] == "extra_forbidden":
-        if location[-1] == "usual":
-            return (
-                f"{place}: {key} is not known; write `reference` for a range of a laboratory or a clinic, "
-                "`seen` for that of past patients"
-            )
-        model: type[BaseModel] = Feature if location[:1] == ["features"] else Contract
-        known = [name for name in model.model_fields if name not in ("features", "format")]
-        return (
-            f"{place}: unknown key {key}{did_you_mean(location[-1], known) or '; known: ' + ', '.join(known)}"
-        )
-    message = item["msg"].removeprefix("Value error, ")
-    return f"{place}: {key.removesuffix('cohort.')}: {message}"
+        keys = [*(Contract if inside or not location[1:] else Feature).model_fields]
+        hint = did_you_mean(location[-1], keys) or f"; known: {', '.join(keys)}"
+        if title != Contract.__name__:
+            hint = f"; known are [cohort], [features.NAME] and format{did_you_mean(location[-1], keys)}"
+        return f"{place}: unknown key {key}{hint}"
+    return f"{place}: {key.removesuffix('cohort.')}: {item['msg'].removeprefix('Value error, ')}"
 
 
-@dataclass(frozen=True)
-class Key:
-    """One key of a contract: its type in words, default ("" for none) and example as TOML."""
-
-    name: str
-    kind: str
-    default: str
-    example: str
-    meaning: str
-    required: bool
-
-
-def keys_of(model: type[BaseModel]) -> list[Key]:
-    """The keys of a table of the contract, in the order of the type; tables within it are none of them."""
-    schema = model.model_json_schema()
-    return [
-        Key(
-            name,
-            *_type(declared),
-            meaning=" ".join(declared.get("description", "").split()),
-            required=name in schema.get("required", ()),
-        )
-        for name, declared in schema["properties"].items()
-        if name not in ("features", "format")
-    ]
-
-
-def _type(declared: JsonSchemaValue) -> tuple[str, str, str]:
-    """The type of a key that is set, in words; its default and an example."""
-    default = _toml(declared["default"]) if declared.get("default") is not None else ""
-    options = [one for one in declared.get("anyOf", [declared]) if one.get("type") != "null"]
-    chosen: JsonSchemaValue = options[0]
-    if chosen.get("format") == "date":
-        return f"day such as {DAY}", default, f'"{DAY}"'
-    if values := chosen.get("enum"):
-        return " or ".join(f"`{_toml(value)}`" for value in values), default, _toml(values[0])
-    if numbers := chosen.get("prefixItems"):
-        return f"{len(numbers)} numbers", default, "[0, 1]"
-    kind, example = TYPES[chosen["type"]]
-    bounds = [f"{word} {chosen[bound]:g}" for bound, word in BOUNDS.items() if bound in chosen]
-    return " ".join([kind, *bounds]), default, example
-
-
-def contract_toml(stated: Mapping[str, Any], notes: Sequence[str], roles: type[BaseModel]) -> str:
-    """TOML text of a contract: roles at the top level of `stated`, `features` a table of tables.
-
-    The roles that matter stand on top, also where they are not set, each with its meaning in a few words;
-    `notes` become comments at the end.
-    """
-    lines = [f"# {HEAD}", "", "format = 1", "", "[cohort]"]
-    for key in keys_of(roles):
-        words = re.split(r"[.;:](?: |$)", key.meaning)[0]
-        if key.name in stated:
-            lines.append(f"{key.name} = {_toml(stated[key.name])}  # {words}")
-        elif key.name in ON_TOP:
-            lines.append(f"# {key.name} = {key.example}  # {words}")
-    for name, values in stated.get("features", {}).items():
-        lines += ["", f"[features.{tomlkit.key(name).as_string()}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
-    if notes:
-        plain = ("".join(letter if letter.isprintable() else " " for letter in note) for note in notes)
-        lines += ["", f"# {AT_THE_END}", *(f"# - {' '.join(note.split())}" for note in plain)]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
+def toml_text(value: object) -> str:
+    """A value as TOML has it, a table within its line."""
     if isinstance(value, Mapping):
         within = tomlkit.inline_table()
         within.update(value)

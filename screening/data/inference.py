@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
-from screening.data.cohort import FEWEST_OF_LABEL, affected, affirming
 from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, head_columns
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
+from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
 from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
 from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
@@ -64,7 +64,6 @@ class TableSummary:
     or patients are, "" where blank; `head`: its first blocks, whose rows show what they have in common.
     """
 
-    source: Source
     columns: Mapping[str, ColumnSummary]
     keys: Mapping[str, pa.Array]
     head: Sequence[tuple[Part, Block]]
@@ -74,13 +73,15 @@ def summarise(source: Source, given: Contract) -> TableSummary:
     """Read a table once; CohortError where files or roles misfit, or there is no row."""
     first, *others = source.files
     refuse_absent(source, [*given.columns(), *filter(None, [given.label]), *given.drop])
-    if faults := [
-        f"{file.name}: other columns than {first.name} ({missing} missing, {more} more); "
-        "read tables of one kind together, or name the features in a contract"
-        for file in others
-        for missing, more in [(len({*first.header} - {*file.header}), len({*file.header} - {*first.header}))]
-        if missing or more
-    ]:
+    faults = []
+    for file in others:
+        missing, more = len({*first.header} - {*file.header}), len({*file.header} - {*first.header})
+        if missing or more:
+            faults.append(
+                f"{file.name}: other columns than {first.name} ({missing} missing, {more} more); "
+                "read tables of one kind together, or name the features in a contract"
+            )
+    if faults:
         raise CohortError(faults)
     columns = {name: ColumnSummary() for name in first.header if name and name not in given.drop}
     keys: dict[str, list[pa.Array]] = {
@@ -96,13 +97,11 @@ def summarise(source: Source, given: Contract) -> TableSummary:
             for name, summary in columns.items():
                 summary.add(block.columns[name], file.decimal(name))
             for name, parts in keys.items():
-                words = texts(plain(block.columns[name]))
-                parts.append(pa.array([], pa.string()) if words is None else pc.fill_null(words, ""))
+                cells = texts(plain(block.columns[name]))
+                parts.append(pa.array([], pa.string()) if cells is None else pc.fill_null(cells, ""))
     if columns and not n_rows:
         raise CohortError(NO_ROWS)
-    return TableSummary(
-        source, columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head
-    )
+    return TableSummary(columns, {name: pa.concat_arrays(parts) for name, parts in keys.items()}, head)
 
 
 def proposed(
@@ -202,11 +201,10 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
 def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
     """Roles by obvious column names, where none was given."""
     columns = table.columns
-    roles: dict[str, Any] = {}
     # Voxels may well be of two patients.
     fewest = 1 if given.coordinates else FEW_VALUES
     label = given.label or next(iter(outcomes(table, given, named=True)), None)
-    roles["label"] = label
+    roles: dict[str, Any] = {"label": label}
     if label and not given.positive and (case := case_of(label, columns[label].counts)):
         roles["positive"] = [case]
     for name, keys in table.keys.items():
@@ -240,22 +238,20 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
 def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
     """Which roles were guessed, and what a person is to look at in them."""
     notes = []
-    for role in ("label", "positive", "id", "group", "time", "coordinates"):
-        if not getattr(given, role) and (value := getattr(roles, role)):
-            notes.append(f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}")
     label = table.columns.get(roles.label or "")
-    if label and not given.positive and len(roles.positive) == 1 and len(label.counts) == 2:
-        case = label.counts[roles.positive[0]] / label.counts.total()
-        (other,) = {*label.counts} - {*roles.positive}
-        if case > 0.5:
-            notes.append(
-                f"column '{roles.label}': {roles.positive[0]} is taken as the case, which {case:.0%} of rows "
-                f"have; if the others are the cases, give --positive {other}"
-            )
+    for role in ("label", "positive", "id", "group", "time", "coordinates"):
+        if getattr(given, role) or not (value := getattr(roles, role)):
+            continue
+        note = f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}"
+        if role == "positive" and label and len(value) == 1 and len(label.counts) == 2:
+            (other,) = {*label.counts} - {*value}
+            share = label.counts[value[0]] / label.counts.total()
+            note += f", {share:.0%} of rows (if the others are the cases, give --positive {other})"
+        notes.append(note)
     others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
-        may_be = f"; it may be {_listed(others)}" if others else ""
-        notes.append(f"no outcome recognised: set `label` to its column, or give --label{may_be}")
+        candidates = f"; it may be {_listed(others)}" if others else ""
+        notes.append(f"no outcome recognised: set `label` to its column, or give --label{candidates}")
     elif others:
         notes.append(
             f"read as features, though they may be outcomes too: {_listed(others)}; drop what is known later"
@@ -413,7 +409,7 @@ def _measured(texts: Iterable[str]) -> bool:
 
 def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
-    if summary.unreadable or summary.dates or summary.censored or is_called(name, "patient"):
+    if summary.unreadable or summary.dates or summary.faults["censored"] or is_called(name, "patient"):
         return False
     few = not summary.many_texts and 2 < summary.n_texts <= summary.present / ROWS_OF_CODE
     lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
@@ -427,10 +423,11 @@ def _mostly_numbers(summary: ColumnSummary) -> bool:
     """Numbers, but for missing codes, censored values and a few that cannot be read."""
     if summary.native:
         return True
-    meant = summary.numbers + summary.censored + summary.misprinted
-    if not meant or summary.zero_led:
+    misprinted = summary.faults["decimal_comma"] + summary.faults["decimal_point"]
+    numbers = summary.numbers + summary.faults["censored"] + misprinted
+    if not numbers or summary.zero_led:
         return False
-    share = meant / (meant + summary.odd)
+    share = numbers / (numbers + summary.odd)
     return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
 
 
@@ -449,7 +446,7 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
         feature.update({"seen": seen} if seen else {})
         absent = {*summary.missing_codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)}
         feature.update({"missing_values": sorted(absent)} if absent else {})
-        feature.update({"censored": "limit"} if summary.censored else {})
+        feature.update({"censored": "limit"} if summary.faults["censored"] else {})
         return feature
     unanswered = {text for text in summary.missing_codes if text.lower() in NO_ANSWER and summary.n_texts > 1}
     if unanswered:

@@ -20,12 +20,12 @@ from screening.contract.parsing import Typed, filled_down, read_coordinate, read
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
-from screening.data.neighbourhood import with_neighbourhood
 from screening.errors import CohortError, UsageError
 from screening.io.columns import Columns, coded, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
 from screening.monitoring.drift import Gates
+from screening.registry import optional
 
 BATCH_ROWS = 65536
 # Rows whose hashed ids are held at a time.
@@ -273,7 +273,9 @@ def opened(source: Readable, given: Contract) -> tuple[Source, Contract]:
     files = source_at(source)
     if not given.features and not given.group:
         given = given.with_roles(group=files.group)
-    return with_neighbourhood(files, given)
+    if given.neighbourhood is None:
+        return files, given
+    return optional("neighbourhood").with_neighbourhood(files, given)  # type: ignore[no-any-return]
 
 
 def contract_of(

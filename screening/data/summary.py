@@ -129,32 +129,38 @@ def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
 
 
 class ColumnSummary:
-    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
+    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers.
+
+    `faults`: cells of texts that are no numbers, by kind as `parsed_number` names it; `missing_codes` and
+    `odd_texts` are some of them. `counts`: rows of each text, where they are few. `zero_led`: whether digits
+    stand behind a zero, as codes are written. `clocked`: times of day or durations.
+    """
 
     def __init__(self) -> None:
         self.rows = self.present = self.numbers = self.dates = 0
-        self.zero_led = False  # digits behind a zero, as codes are written
-        self.missing_codes: Counter[str] = Counter()
-        self.censored = 0
-        self.misprinted = 0  # numbers with a comma or point in the wrong place
-        self.odd = 0  # neither number, nor censored, nor a usual missing code
+        self.unreadable = self.native = self.native_boolean = False
+        self.zero_led = self.clocked = self.day_or_month_first = False
+        self.faults: Counter[str] = Counter()
+        self.missing_codes: set[str] = set()
         self.odd_texts: set[str] = set()
         self.date_orders = {"dmy", "mdy"}
-        self.day_or_month_first = False
-        self.unreadable = self.native = self.native_boolean = False
-        self.clocked = False  # times of day or durations
         self.whole = True
         self.low, self.high = np.inf, -np.inf
+        self.counts: Counter[str] = Counter()
         self._texts = pa.array([], pa.string())
-        self.counts: Counter[str] = Counter()  # rows of each text, where they are few
         self._sample = SampledValues(MOST_SAMPLED)
+
+    @property
+    def odd(self) -> int:
+        """Cells that are neither number, nor censored, nor a usual code for "missing"."""
+        return self.faults["not_number"] + self.faults["infinite"]
 
     def missing_share(self, coded: bool) -> float:
         """The share of rows without a value; or also of those that say so in a text or a far number."""
         unknown = float(self.rows - self.present)
         if coded and self._sample.values.size:
             far = np.isin(self._sample.values, self.far_codes).mean()
-            unknown += self.missing_codes.total() + self.odd + float(far) * self.numbers
+            unknown += self.faults["missing_code"] + self.odd + float(far) * self.numbers
         return unknown / self.rows if self.rows else 0.0
 
     @property
@@ -233,61 +239,54 @@ class ColumnSummary:
         """Take in one batch of the column."""
         cells = plain(cells)
         self.rows += len(cells)
+        # Texts of numbers take their time, and of many more than are kept none is needed.
+        column = None if self.many_texts and is_numeric(cells) else texts(cells)
         if is_numeric(cells):
             self.native = True
-            native = floats(cells)
-            self.present += int(np.count_nonzero(~np.isnan(native)))
-            self._add_numbers(native)
-            words = None if self.many_texts else texts(cells)
-            if words is not None:
-                self._add_texts(words.drop_null())
-            return
-        if pa.types.is_temporal(cells.type):
+            numbers = floats(cells)
+            self.present += int(np.count_nonzero(~np.isnan(numbers)))
+            self._add_numbers(numbers)
+            if column is not None:
+                self._add_texts(column.drop_null())
+        elif pa.types.is_temporal(cells.type):
             self.present += len(cells) - cells.null_count
-            if pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type):
-                self.dates += len(cells) - cells.null_count
-            else:
-                self.clocked = True
-            return
-        words = texts(cells)
-        if words is None:
+            dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
+            self.dates += dated * (len(cells) - cells.null_count)
+            self.clocked = self.clocked or not dated
+        elif column is None:
             self.unreadable = True
-            return
-        self.native_boolean = self.native_boolean or not is_text(cells)
-        bare = trimmed(words)
-        given = bare.filter(pc.fill_null(pc.not_equal(bare, ""), False))
+        else:
+            self.native_boolean = self.native_boolean or not is_text(cells)
+            trim = trimmed(column)
+            self._add_cells(trim.filter(pc.fill_null(pc.not_equal(trim, ""), False)), decimal)
+
+    def _add_cells(self, given: pa.Array, decimal: str) -> None:
+        """Take in the texts of a batch that are not blank."""
         self.present += len(given)
-        distinct = self._add_texts(given)
-        self.zero_led = self.zero_led or _any_like(distinct, LED_BY_ZERO)
-        values = fast_numbers(given, decimal)
-        if values is None:
+        self.zero_led = self.zero_led or _any_like(self._add_texts(given), LED_BY_ZERO)
+        numbers = fast_numbers(given, decimal)
+        if numbers is None:
             dates = given.filter(pc.match_substring_regex(given, DATE))
             if len(dates):
                 self.dates += len(dates)
                 self.date_orders &= date_orders(pc.unique(dates).to_pylist())
                 self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
-            values = self._mixed(given, decimal)
-        self._add_numbers(values)
+            numbers = self._mixed(given, decimal)
+        self._add_numbers(numbers)
 
     def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
-        found = []
-        for counted in given.value_counts().to_pylist():
-            text, count = counted["values"], counted["counts"]
-            kind = parsed_number(text, decimal)
-            if isinstance(kind, float):
-                found += [kind] * count
-            elif kind == "censored":
-                self.censored += count
-            elif kind in ("decimal_comma", "decimal_point"):
-                self.misprinted += count
-            elif kind == "missing_code":
-                if len(self.missing_codes) < MOST_TEXTS:
-                    self.missing_codes[text] += count
-            else:
-                self.odd += count
-                if len(self.odd_texts) <= MOST_TEXTS:
-                    self.odd_texts.add(text)
-        return np.array(found, dtype=np.float64)
+        """The numbers among texts; the others are counted by kind."""
+        numbers: list[float] = []
+        for text, count in _counted(given).items():
+            number = parsed_number(text, decimal)
+            if isinstance(number, float):
+                numbers += [number] * count
+                continue
+            self.faults[number] += count
+            kept = self.missing_codes if number == "missing_code" else self.odd_texts
+            if number in ("missing_code", "not_number", "infinite") and len(kept) <= MOST_TEXTS:
+                kept.add(text)
+        return np.array(numbers, dtype=np.float64)
 
     def _add_numbers(self, values: np.ndarray) -> None:
         values = values[np.isfinite(values)]
@@ -305,8 +304,12 @@ class ColumnSummary:
             some = distinct.slice(0, MOST_TEXTS + 1).cast(pa.string())
             self._texts = pc.unique(pa.concat_arrays([self._texts, some]))
         if len(distinct) <= MOST_COUNTED >= self.n_texts:
-            self.counts.update({one["values"]: one["counts"] for one in given.value_counts().to_pylist()})
+            self.counts.update(_counted(given))
         return distinct
+
+
+def _counted(given: pa.Array) -> dict[str, int]:
+    return {entry["values"]: entry["counts"] for entry in given.value_counts().to_pylist()}
 
 
 def _any_like(texts: pa.Array, pattern: str) -> bool:

@@ -68,7 +68,7 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        """Take over a fitted state of the same parameters; ModelError where arrays do not fit."""
+        """Take over the fitted state of a machine of the same parameters."""
         raise NotImplementedError
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
@@ -164,10 +164,10 @@ def check_whole(machine: Estimator, *names: str) -> None:
             raise ValueError(f"{name} must be a whole number > 0, got {value!r}")
 
 
-def check_class_weight(weight: ByClass) -> None:
-    """Refuse what is neither "none" nor "balanced" nor a dict (ValueError)."""
-    if not isinstance(weight, dict) and weight not in ("none", "balanced"):
-        raise ValueError(f"class_weight must be 'none' or 'balanced', got {weight!r}")
+def check_class_weight(weight: ByClass, *names: str) -> None:
+    """Refuse what is none of these names nor a dict (ValueError)."""
+    if not isinstance(weight, dict) and weight not in names:
+        raise ValueError(f"class_weight must be one of {', '.join(names)}, got {weight!r}")
 
 
 def weight_by_class(weight: ByClass, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:

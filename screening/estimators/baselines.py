@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from screening.errors import ModelError
 from screening.estimators.base import (
     ByClass,
     Classifier,
@@ -24,6 +24,7 @@ from screening.estimators.base import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class Logistic(Classifier):
     """Logistic regression with an L2 penalty, two classes or more.
 
@@ -36,21 +37,19 @@ class Logistic(Classifier):
     max_iter : int
     """
 
+    C: float = 1.0
+    class_weight: ByClass = "none"
+    max_iter: int = 2000
+
     name = "logistic"
-
     most_rows = 100_000
-
-    def __init__(self, C: float = 1.0, class_weight: ByClass = "none", max_iter: int = 2000) -> None:
-        self.C = C
-        self.class_weight = class_weight
-        self.max_iter = max_iter
 
     def check_parameters(self) -> None:
         """Refuse parameters out of range (ValueError)."""
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be > 0, got {self.C!r}")
         check_whole(self, "max_iter")
-        check_class_weight(self.class_weight)
+        check_class_weight(self.class_weight, "none", "balanced")
 
     def _learn(self, x: np.ndarray, codes: np.ndarray) -> None:
         weight = weight_by_class(self.class_weight, self.classes_, codes)[codes]
@@ -73,22 +72,15 @@ class Logistic(Classifier):
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        try:
-            coef, intercept, classes = state["coef"], state["intercept"], state["classes"]
-            n_iter = int(state["n_iter"])
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        n_outputs = len(classes) if len(classes) > 2 else 1
-        if coef.ndim != 2 or len(coef) != n_outputs or intercept.shape != (n_outputs,):
-            raise ModelError("the model's arrays do not fit each other")
-        self.coef_, self.intercept_, self.classes_, self.n_iter_ = coef, intercept, classes, n_iter
-        self.n_features_in_ = coef.shape[1]
+        self.coef_, self.intercept_, self.classes_ = state["coef"], state["intercept"], state["classes"]
+        self.n_iter_, self.n_features_in_ = int(state["n_iter"]), self.coef_.shape[1]
         return self
 
 
 _SMALLEST = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class EasyEnsemble(Classifier):
     """AdaBoost on several balanced under-samples (Liu, Wu and Zhou 2009).
 
@@ -101,15 +93,13 @@ class EasyEnsemble(Classifier):
     seed : int
     """
 
+    n_estimators: int = 10
+    n_rounds: int = 10
+    seed: int = 0
+
     name = "easy_ensemble"
     storable = False  # its trees are no plain arrays
-
     linear = False
-
-    def __init__(self, n_estimators: int = 10, n_rounds: int = 10, seed: int = 0) -> None:
-        self.n_estimators = n_estimators
-        self.n_rounds = n_rounds
-        self.seed = seed
 
     def check_parameters(self) -> None:
         check_whole(self, "n_estimators", "n_rounds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Self
 
@@ -22,7 +23,7 @@ from screening.estimators.base import (
     class_log_odds,
     weight_by_class,
 )
-from screening.estimators.forests import DEEPEST, Trees, TreesClassifier, rounded_down
+from screening.estimators.forests import Trees, TreesClassifier, rounded_down
 from screening.kernels.threads import n_threads
 
 NEEDED = 'LightGBM: pip install "screening[boosting]"'
@@ -31,6 +32,7 @@ _LOOKED_AT = 1000  # rows on which the trees as read are held to the library's o
 _ROUNDING = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class _Boosted(Classifier):
     """What both share: parameters, and scores from the sums of trees.
 
@@ -45,27 +47,18 @@ class _Boosted(Classifier):
     seed : int
     """
 
+    learning_rate: float = 0.1
+    n_rounds: int = 100
+    max_leaf_nodes: int = 15
+    min_samples_leaf: int = 10
+    class_weight: ByClass = "none"
+    seed: int = 0
+
     # Both libraries split at float32 values here: what a table holds, and what forests see.
     reads = np.float32
     bundled = True
     most_rows = 1_000_000
     linear = False
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        n_rounds: int = 100,
-        max_leaf_nodes: int = 15,
-        min_samples_leaf: int = 10,
-        class_weight: ByClass = "none",
-        seed: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.n_rounds = n_rounds
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.class_weight = class_weight
-        self.seed = seed
 
     def check_parameters(self) -> None:
         check_whole(self, "n_rounds", "max_leaf_nodes", "min_samples_leaf")
@@ -73,7 +66,7 @@ class _Boosted(Classifier):
             raise ValueError(f"learning_rate must be > 0, got {self.learning_rate!r}")
         if self.max_leaf_nodes < 2:
             raise ValueError(f"max_leaf_nodes must be > 1, got {self.max_leaf_nodes!r}")
-        check_class_weight(self.class_weight)
+        check_class_weight(self.class_weight, "none", "balanced")
 
     def _weights(self, codes: np.ndarray) -> np.ndarray:
         return weight_by_class(self.class_weight, self.classes_, codes)[codes]
@@ -125,20 +118,12 @@ class HistogramBoosting(_Boosted, TreesClassifier):
     def _sums(self, rows: np.ndarray) -> np.ndarray:
         return self.trees_.sums(rows) + self.start_
 
-    @property
-    def _n_trees(self) -> int:
-        return self.n_rounds * self.trees_.value.shape[1]
-
     def state(self) -> dict[str, np.ndarray]:
         return super().state() | {"start": self.start_}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        super().restore(state)
-        start = state.get("start", np.empty(0))
-        if start.shape != self.trees_.value.shape[1:] or not np.isfinite(start).all():
-            raise ModelError("the model's arrays do not fit each other")
-        self.start_ = start
-        return self
+        self.start_ = state["start"]
+        return super().restore(state)
 
 
 def boosted_trees(model: HistGradientBoostingClassifier) -> Trees:
@@ -183,7 +168,6 @@ class Boosting(_Boosted):
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaf_nodes,
             "min_data_in_leaf": self.min_samples_leaf,
-            "max_depth": DEEPEST,
             "seed": self.seed,
             # The same training gives the same bytes; folds are fitted side by side already.
             "deterministic": True,
@@ -208,18 +192,9 @@ class Boosting(_Boosted):
         return {"classes": as_array(self.classes_), "text": text}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        library = _needed(ModelError)
-        try:
-            classes, text = state["classes"], state["text"].tobytes().decode()
-            model = library.Booster(model_str=text)
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        except (ValueError, library.basic.LightGBMError):
-            raise ModelError("LightGBM cannot read the model's text") from None
-        if model.num_model_per_iteration() != (1 if len(classes) == 2 else len(classes)):
-            raise ModelError("the model's arrays do not fit each other")
-        self.classes_, self.text_, self.model_ = classes, text, model
-        self.n_features_in_ = model.num_feature()
+        self.classes_, self.text_ = state["classes"], state["text"].tobytes().decode()
+        self.model_ = _needed(ModelError).Booster(model_str=self.text_)
+        self.n_features_in_ = self.model_.num_feature()
         return self
 
 

@@ -19,7 +19,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from screening.data.encoding import Bundles
-from screening.errors import ModelError
 from screening.estimators.base import Classifier, Estimator
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.multi_class import MultiClassSVM
@@ -151,17 +150,13 @@ class FoldEnsemble:
         state: Mapping[str, np.ndarray],
         bundles: Bundles | None = None,
     ) -> FoldEnsemble:
-        """Inverse of ``state``; `build` makes the unfitted estimator, `bundles` are the encoder's. ModelError
-        where arrays do not fit.
-        """
+        """Inverse of ``state``; `build` makes the unfitted estimator, `bundles` are the encoder's."""
         machines = []
         for k in range(int(state["n_machines"])):
             own = under(state, f"machine{k}/")
             if "rows" in state:
-                own["rows"] = _rows_at(state["rows"], own.pop("places", None))
+                own["rows"] = np.ascontiguousarray(state["rows"][own.pop("places")])
             machines.append(build().restore(own))
-        if not machines:
-            raise ModelError("the model holds no machine")
         return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
 
 
@@ -174,14 +169,6 @@ def as_bytes(rows: np.ndarray) -> np.ndarray:
 def occurrence(values: np.ndarray) -> np.ndarray:
     """How many equal values stand before each one, shape (n,)."""
     return pd.Series(values).groupby(values).cumcount().to_numpy()
-
-
-def _rows_at(rows: np.ndarray, places: np.ndarray | None) -> np.ndarray:
-    if places is None or places.ndim != 1 or places.dtype.kind not in "iu" or rows.ndim != 2:
-        raise ModelError("the model's arrays do not fit each other")
-    if len(places) and not (places.min() >= 0 and places.max() < len(rows)):
-        raise ModelError("the model's arrays do not fit each other")
-    return np.ascontiguousarray(rows[places])
 
 
 def oriented_decisions(estimator: Estimator, encoded: np.ndarray, kind: str, n_outputs: int) -> np.ndarray:
@@ -280,17 +267,9 @@ class Pooling:
         return {f"blend/{field.name}": getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, np.ndarray], shape: tuple[int, int]) -> Pooling:
-        """Inverse of ``state``; ModelError where the arrays are of another shape or make no mean."""
-        try:
-            pooling = cls(**{field.name: state[f"blend/{field.name}"] for field in fields(cls)})
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        arrays = (pooling.slopes, pooling.intercepts, pooling.weights)
-        sound = all(values.shape == shape and np.isfinite(values).all() for values in arrays)
-        if not sound or (pooling.slopes <= 0).any() or (pooling.weights <= 0).any():
-            raise ModelError("the model's arrays do not fit each other")
-        return pooling
+    def from_state(cls, state: Mapping[str, np.ndarray]) -> Pooling:
+        """Inverse of ``state``."""
+        return cls(**{field.name: state[f"blend/{field.name}"] for field in fields(cls)})
 
 
 def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
@@ -351,16 +330,15 @@ class BlendedEnsemble:
         state: Mapping[str, np.ndarray],
         bundles: Bundles | None = None,
     ) -> BlendedEnsemble:
-        """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine
-        (ModelError).
-        """
+        """Inverse of ``state``, by what makes each member's unfitted estimator, and its kind of machine."""
         members = [
             FoldEnsemble.from_state(build, kind, n_outputs, under(state, f"member{j}/"), bundles)
             for j, (build, kind) in enumerate(builders)
         ]
-        return cls(members, Pooling.from_state(state, (len(members), n_outputs)))
+        return cls(members, Pooling.from_state(state))
 
 
+@dataclass(eq=False, repr=False)
 class BlendedClassifier(Classifier):
     """The blend as an estimator: every member fitted on folds at its own parameters, two classes.
 
@@ -376,10 +354,9 @@ class BlendedClassifier(Classifier):
     seed : int
     """
 
-    def __init__(self, members: tuple[Any, ...] = (), folds: int = 5, seed: int = 0) -> None:
-        self.members = members
-        self.folds = folds
-        self.seed = seed
+    members: tuple[Any, ...] = ()
+    folds: int = 5
+    seed: int = 0
 
     def check_parameters(self) -> None:
         """Refuse parameters out of range (ValueError)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -15,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from screening.errors import ModelError
 from screening.estimators import landmarks
 from screening.estimators.base import Estimator, as_array, check_labels, classes_and_codes
 from screening.estimators.landmarks import Landmarks
@@ -171,15 +171,20 @@ class KernelMachine(Estimator):
     ) -> list[Self]:
         """The machine fitted with each of several factors, equal but for fields that they let vary.
 
-        `cache` is of X, shared with other fits on it.
+        All on one first pass, and each second pass from the one before; where inner folds tell the number of
+        passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
+        together = [factors] if getattr(self, "stop", "fixed") == "fixed" else [[each] for each in factors]
         machines = []
-        for factor in factors:
-            (passes,) = (machine := clone(self).set_params(factor=factor))._fitted(
-                [factor], X, y, groups=groups, cache=cache
-            )
-            machine._keep(passes)
-            machines.append(machine)
+        for part in together:
+            first = clone(self).set_params(factor=part[0])
+            for factor, passes in zip(
+                part, first._fitted(part, X, y, groups=groups, cache=cache), strict=True
+            ):
+                machine = copy(first)
+                machine.factor = factor
+                machine._keep(passes)
+                machines.append(machine)
         return machines
 
     def _fitted(
@@ -278,11 +283,7 @@ class KernelMachine(Estimator):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
         passes = Passes.from_state(self._kernel, self.factor, state)
-        if len(passes.chain) > 1 and self.factor is None:
-            raise ModelError(f"the model has {len(passes.chain)} passes and its recipe has no factor")
-        if self.name != "one_class":
-            if "classes" not in state:
-                raise ModelError("the model lacks the array 'classes'")
+        if "classes" in state:
             self.classes_ = state["classes"]
         self._keep(passes)
         self.n_features_in_ = passes.rows.shape[1]

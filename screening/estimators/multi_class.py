@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +19,6 @@ from screening.estimators.schemes import SCHEMES, OneVsRest
 from screening.factors.first_pass import Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
-from screening.kernels.kernel_cache import KernelCache
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,27 +70,6 @@ class MultiClassSVM(KernelClassifier):
     @property
     def by_rows(self) -> bool:
         return self.scheme in ("one_vs_rest", "one_vs_one")  # the others solve for all classes at once
-
-    def fit_each(
-        self,
-        factors: Sequence[Factor | None],
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        cache: KernelCache | None = None,
-    ) -> list[Self]:
-        """As the base has it, all on one first pass, and each second pass from the one before."""
-        if self.stop != "fixed":  # then each factor has as many passes as it gains by
-            return super().fit_each(factors, X, y, groups, cache)
-        machines = []
-        for factor, passes in zip(
-            factors, self._fitted(factors, X, y, groups=groups, cache=cache), strict=True
-        ):
-            machine = copy(self)
-            machine.factor = factor
-            machine._keep(passes)
-            machines.append(machine)
-        return machines
 
     def _check_classes(self, n_classes: int) -> None:
         if n_classes < 2:

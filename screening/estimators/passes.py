@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from screening.errors import ModelError
 from screening.factors.first_pass import (
     Dual,
     Factor,
@@ -111,24 +110,15 @@ class Passes:
 
     @classmethod
     def from_state(cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]) -> Passes:
-        """Inverse of ``state``; kernel and factor are the recipe's. ModelError where arrays do not fit."""
-        try:
-            chain = tuple(_pass_from(state, t, factor) for t in range(int(state["n_passes"])))
-            passes = cls(
-                kernel=replace(kernel, gamma=float(state["gamma"])),
-                rows=state["rows"],
-                support=state["support"],
-                chain=chain,
-                factor=factor,
-                class_counts=state["class_counts"],
-            )
-        except KeyError as missing:
-            raise ModelError(f"the model lacks the array {missing}") from None
-        n_basis, n_outputs = len(passes.rows), len(chain[0].dual.intercept) if chain else 0
-        wrong = [t for t, one in enumerate(chain) if not _fits(one, n_basis, n_outputs)]
-        if not chain or wrong or passes.rows.ndim != 2 or passes.support.shape != (n_basis,):
-            raise ModelError("the model's arrays do not fit each other")
-        return passes
+        """Inverse of ``state``; kernel and factor are the recipe's."""
+        return cls(
+            kernel=replace(kernel, gamma=float(state["gamma"])),
+            rows=state["rows"],
+            support=state["support"],
+            chain=tuple(_pass_from(state, t, factor) for t in range(int(state["n_passes"]))),
+            factor=factor,
+            class_counts=state["class_counts"],
+        )
 
 
 def decisions_at(cache: KernelCache, machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
@@ -184,17 +174,6 @@ def _pass_from(state: Mapping[str, np.ndarray], t: int, factor: Factor | None) -
 def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-
-
-def _fits(one: Pass, n_basis: int, n_outputs: int) -> bool:
-    full = (n_basis, n_outputs)
-    dual = one.dual
-    return (
-        dual.weights.shape == dual.margin.shape == one.labels.shape == full
-        and dual.intercept.shape == (n_outputs,)
-        and one.c.shape in ((n_basis, 1), full)
-        and (one.scale is None or one.scale.fits(n_outputs))
-    )
 
 
 def _summarised(value: Any) -> Any:

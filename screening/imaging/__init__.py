@@ -1,1 +1,1 @@
-"""Lesions as what is found: maps of scores smoothed and opened, and the FROC curve of their clusters."""
+"""Images: NIfTI as tables of voxels, neighbourhoods, lesions, pictures of slices, NIfTI and DICOM SEG out."""

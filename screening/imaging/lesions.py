@@ -8,19 +8,24 @@ enough cluster of voxels that do: one rule, score against threshold, serves voxe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, label
 
-from screening.data.neighbourhood import cells_of
+from screening.data.cohort import Cohort, labels_of
 from screening.errors import UsageError
+from screening.imaging.neighbourhood import cells_of
 from screening.kernels.jit import njit
 from screening.metrics.intervals import beta_quantile, design_effect, percentiles, share_range, students_share
-from screening.metrics.threshold_search import FLAG_EVERYTHING, pick
+from screening.metrics.operating_point import FLAG_EVERYTHING, pick
+from screening.model_selection.folds import Study
+from screening.model_selection.held_out import HeldOut
+from screening.model_selection.scores import HeldOutScores
 from screening.schemas.base import Estimate
-from screening.schemas.figures import MinSensitivity
+from screening.schemas.figures import MinSensitivity, Rule, Threshold
 from screening.schemas.validation import Froc, LesionFacts
+from screening.store.model import Model
 
 CONNECTIVITY = 26
 """Voxels that share a face, an edge or a corner are neighbours."""
@@ -84,6 +89,11 @@ def opened(grid: Grid, scores: np.ndarray, min_voxels: int) -> np.ndarray:
 def lesion_map(grid: Grid, scores: np.ndarray, sd: float, min_voxels: int) -> np.ndarray:
     """The scores of one patient's voxels by which lesions are flagged, shape (n,)."""
     return opened(grid, smoothed(grid, scores, sd), min_voxels)
+
+
+def scored_as_map(how: LesionFacts, coordinates: np.ndarray, decisions: np.ndarray) -> np.ndarray:
+    """Decisions on one patient's voxels, shape (n, 1), as those of the patient's map."""
+    return lesion_map(Grid.of(coordinates), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
 
 
 @njit(nogil=True, cache=True)
@@ -184,6 +194,46 @@ class _Setting:
         return float(self.false.mean()), self.smoothing, self.min_voxels
 
 
+def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
+    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
+    if cohort.coordinates is None or cohort.group is None:
+        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
+    if not isinstance(rule, MinSensitivity):
+        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
+    if repeats not in (None, 1):
+        raise UsageError("--lesions deals the folds once; leave --repeats out")
+
+
+def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
+    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
+
+    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
+    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
+    """
+    cohort, sample = study.cohort, study.sample
+    if study.task.kind != "binary":
+        raise UsageError("--lesions tells one class from the rest; name it with --positive")
+    if study.groups is not sample.group:
+        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
+    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
+    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
+    rows = [np.flatnonzero(group == name) for name in fold]
+    patients = []
+    for at, number in zip(rows, fold.values(), strict=True):
+        part = cohort.take(at)
+        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
+        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
+    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
+    scores = np.empty(cohort.n_rows)
+    for at, each in zip(rows, patients, strict=True):
+        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
+    order = np.argsort(cohort.rows)
+    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
+    rule = Threshold(threshold, prevalence=study.rule.prevalence)
+    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])
+
+
 def chosen_by_lesions(
     patients: Sequence[Patient], rule: MinSensitivity, seed: int
 ) -> tuple[float, LesionFacts]:
@@ -217,14 +267,20 @@ def chosen_by_lesions(
     )
 
 
-def lesions_elsewhere(
-    patients: Sequence[Patient], how: LesionFacts, threshold: float, seed: int
-) -> tuple[LesionFacts, float | None]:
-    """What a threshold did to other patients' lesions, and the one that the same promise would take of them.
+def lesions_elsewhere(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[LesionFacts, float | None]:
+    """What the model's threshold did to other patients' lesions, and what the same promise would take there.
 
-    `patients` have the scores of maps that were smoothed and opened already, as `how` says. The share found
+    `held` has the scores of the rows' maps, smoothed and opened as the model says. The share found
     is as seen, with Wilson's interval by patient. The threshold is None where there are too few lesions.
     """
+    how, threshold = model.lesions, model.thresholds[0]
+    assert how is not None and rows.coordinates is not None
+    scores, lesion = held.scores[:, 0], held.watched[:, 0]
+    names = np.asarray(rows.group)
+    patients = [
+        Patient.of(rows.coordinates[own], scores[own], lesion[own])
+        for own in (names == name for name in np.unique(names))
+    ]
     peaks, codes = _peaks(patients, [each.scores for each in patients])
     false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
     here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
@@ -237,7 +293,7 @@ def lesions_elsewhere(
         n_lesions=len(peaks),
         missed=int((peaks < threshold).sum()),
         sensitivity=Estimate(*share_range(peaks >= threshold, codes)),
-        false_positives=_false_range(false, seed),
+        false_positives=_false_range(false, model.facts.training.seed),
         froc=_curve(patients, here),
     )
     return seen, local

@@ -1,1 +1,1 @@
-"""Where rows come from: files, tables in memory, databases and images, all as blocks of columns."""
+"""Where rows come from: files, tables in memory and databases, all as blocks of columns."""

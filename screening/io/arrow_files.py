@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from screening.errors import CohortError
 from screening.files import refuse_other_bytes
 from screening.io.columns import Columns, is_text
-from screening.io.readers import Batches, Form
+from screening.io.readers import Batches, TableFile
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
@@ -31,23 +31,48 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
     )
 
 
-def opened_parquet(path: Path, head: bytes) -> Form | None:
-    """A Parquet file by its header."""
-    if not head.startswith(b"PAR1"):
-        return None
-    refuse_other_bytes(path)
-    with parquet_file(path) as file:
-        return Form(list(file.schema_arrow.names), "Parquet")
+class ParquetFile(TableFile):
+    """A Parquet file."""
+
+    kind, suffixes = "Parquet", (".parquet", ".pq")
+
+    @staticmethod
+    def knows(path: Path, head: bytes) -> bool:
+        return head.startswith(b"PAR1")
+
+    def read_header(self) -> None:
+        refuse_other_bytes(self.path)
+        with parquet_file(self.path) as file:
+            self.header, self.note = list(file.schema_arrow.names), self.kind
+
+    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        with parquet_file(self.path) as file:
+            row = 1
+            for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+                _refuse_other_texts(batch, self.name, row)
+                row += batch.num_rows
+                yield batch.select(wanted)
 
 
-def parquet_batches(path: Path, name: str, form: Form, wanted: list[str], batch_rows: int) -> Batches:
-    """Yield the wanted columns of all rows, in order."""
-    with parquet_file(path) as file:
-        row = 1
-        for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
-            _refuse_other_texts(batch, name, row)
-            row += batch.num_rows
-            yield batch.select(wanted)
+class ArrowFile(TableFile):
+    """An Arrow or Feather file."""
+
+    kind, suffixes = "Arrow", (".arrow", ".feather")
+
+    @staticmethod
+    def knows(path: Path, head: bytes) -> bool:
+        return head.startswith(b"ARROW1")
+
+    def read_header(self) -> None:
+        with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
+            self.header, self.note = list(file.schema.names), self.kind
+
+    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                batch.validate(full=True)
+                yield batch.select(wanted)
 
 
 def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
@@ -64,23 +89,6 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
                 f"{name}, column '{column}', row {first + place}: a text that is not UTF-8; "
                 "write the file again with its texts as UTF-8"
             ) from None
-
-
-def opened_arrow(path: Path, head: bytes) -> Form | None:
-    """An Arrow or Feather file by its header."""
-    if not head.startswith(b"ARROW1"):
-        return None
-    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-        return Form(list(file.schema.names), "Arrow")
-
-
-def arrow_batches(path: Path, name: str, form: Form, wanted: list[str], batch_rows: int) -> Batches:
-    """Yield the wanted columns of all rows, in order."""
-    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-        for number in range(file.num_record_batches):
-            batch = file.get_batch(number)
-            batch.validate(full=True)
-            yield batch.select(wanted)
 
 
 def small_table(columns: Columns) -> bytes:

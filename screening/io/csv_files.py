@@ -16,7 +16,6 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -28,7 +27,7 @@ from pyarrow import csv as arrow_csv
 
 from screening.errors import CohortError
 from screening.io.number_formats import NUMBER, decimal_marks
-from screening.io.readers import Batches, Form
+from screening.io.readers import Batches, TableFile
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 # What is read of a file to see how it is written: characters, and rows of them.
@@ -40,158 +39,181 @@ BOMS = {
     codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
+# First bytes of files that are no table but are often handed over as one.
+STRANGERS = {
+    b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
+    b"<stata_dta>": "a Stata file; export the table as CSV (UTF-8) or Parquet",
+    b"$FL2": "an SPSS file; export the table as CSV (UTF-8) or Parquet",
+    b"<": "a web page or XML; export the table as CSV (UTF-8)",
+    b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
+    b"[": "JSON; export the table as CSV (UTF-8) or Parquet",
+    b"%PDF": "a PDF; export the table as CSV (UTF-8)",
+    b"BZh": "a bzip2 archive; unpack it",
+    b"\xfd7zXZ": "an xz archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "a zstandard archive; unpack it",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CsvForm(Form):
-    """How one CSV file is written."""
+class CsvFile(TableFile):
+    """A CSV file.
 
-    encoding: str
-    delimiter: str
-    head: str  # the text above the first row
-    quoted: bool  # there are quotes somewhere
-    broken: tuple[int, str] | None = None  # the first row that cannot be read, and why
-
-
-def opened(path: Path, head: bytes) -> CsvForm:
-    """How a file is written: its encoding by the whole of it, delimiter and decimal marks by its first rows.
-
-    Raises CohortError: not text, no header, a header that looks like a data row.
+    `head` is the text above the first row, `quoted` whether there are quotes somewhere, `broken` the number
+    of the first row that cannot be read.
     """
-    encoding, quoted = _examined(path)
-    with _opened_text(path, encoding) as stream:
-        text = stream.read(SAMPLE)
-    # An Excel `sep=` line is no row of the table.
-    named = re.match(r"sep=(.)\r?\n", text)
-    skipped = named.end() if named else 0
-    body = text[skipped:]
-    delimiter = named[1] if named and named[1] in DELIMITERS else _delimiter(body)
-    rows = _parsed(body, delimiter)
-    if not rows:
-        raise CohortError(f"{path.name}: the file is empty; export it again")
-    header = [name.strip() for name in rows[0]]
-    _refuse_headless(path.name, header)
-    if len(header) == 1:
-        _refuse_one_column(path.name, body)
-    lines = io.StringIO(body, newline="")
-    next(cells for cells in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, cells)))
-    above = text[: skipped + lines.tell()]
-    decimal, others = decimal_marks(rows[1:], header, delimiter)
-    comma = ", decimal comma" if decimal == "," else ""
-    mark = "point" if comma else "comma"
-    but = f"{', but' if comma else ','} decimal {mark} in {', '.join(others)}" if others else ""
-    note = f"CSV, delimiter {DELIMITERS[delimiter]}, encoding {encoding}{comma}{but}"
-    form = CsvForm(
-        header, note, decimal, others, encoding=encoding, delimiter=delimiter, head=above, quoted=quoted
-    )
-    return replace(form, broken=_broken_row(path, form)) if quoted else form
 
+    kind, suffixes = "CSV", (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
-def batches(path: Path, name: str, form: CsvForm, wanted: Sequence[str], batch_rows: int) -> Batches:
-    """Yield the rows in order; cells are text, blank lines no rows.
-
-    Raises CohortError: a row cannot be read; those before it were given.
-    """
-    if not form.head.endswith(("\n", "\r")):
-        return
-    at = {column: place for place, column in reversed([*enumerate(form.header)])}
-    first, broken = 1, form.broken
-    try:
-        for batch in _arrow_batches(path, form, [at[column] for column in wanted]):
-            yield batch.slice(0, broken[0] - first) if broken else batch
-            first += batch.num_rows
-            if broken and first >= broken[0]:
-                break
-    except pa.ArrowInvalid:
-        # Arrow refuses a file without rows, and a line that is longer than its blocks.
-        broken = broken or _broken_row(path, form)
-        with _opened_text(path, form.encoding) as stream:
-            empty = not stream.read(len(form.head) + BLOCK_BYTES)[len(form.head) :].strip()
-        if broken is None and not empty:
+    @staticmethod
+    def knows(path: Path, head: bytes) -> bool:
+        """Any text; CohortError where it is a file of another kind."""
+        for magic, kind in STRANGERS.items():
+            if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
+                raise CohortError(f"{path.name}: this is {kind}")
+        if path.name.lower().endswith((".parquet", ".pq")):
             raise CohortError(
-                f"{name}: a line behind row {first - 1} is far longer than the header; is a line end missing?"
-            ) from None
-    if broken:
-        raise CohortError(f"{name}, row {broken[0]}: {broken[1]}")
+                f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again"
+            )
+        return True
 
+    def read_header(self) -> None:
+        """Find the encoding by the whole of the file, delimiter and decimal marks by its first rows.
 
-def _arrow_batches(path: Path, form: CsvForm, places: list[int]) -> Batches:
-    """Rows as Arrow reads them, some columns, and two masks: rows of other widths, and repeated headers."""
-    names = [str(place) for place in range(len(form.header))]
-    above = len(re.findall(r"\r\n|\r|\n", form.head))
-    # Such a row keeps its place, its cells being empty.
-    invalid: deque[int] = deque()
+        Raises CohortError: not text, no header, a header that looks like a data row.
+        """
+        self.encoding, self.quoted = _encoding(self.path)
+        with self._text() as stream:
+            text = stream.read(SAMPLE)
+        # An Excel `sep=` line is no row of the table.
+        stated = re.match(r"sep=(.)\r?\n", text)
+        body = text[stated.end() :] if stated else text
+        self.delimiter = stated[1] if stated and stated[1] in DELIMITERS else _delimiter(body)
+        rows = _parsed(body, self.delimiter)
+        if not rows:
+            raise CohortError(f"{self.name}: the file is empty; export it again")
+        self.header = [name.strip() for name in rows[0]]
+        _refuse_headless(self.name, self.header)
+        if len(self.header) == 1:
+            _refuse_one_column(self.name, body)
+        lines = io.StringIO(body, newline="")
+        next(cells for cells in csv.reader(lines, delimiter=self.delimiter) if any(map(str.strip, cells)))
+        self.head = text[: len(text) - len(body) + lines.tell()]
+        self.decimal_mark, self.other_marks = decimal_marks(rows[1:], self.header, self.delimiter)
+        marks = ", decimal comma" if self.decimal_mark == "," else ""
+        if self.other_marks:
+            mark = "point" if marks else "comma"
+            marks += f"{', but' if marks else ','} decimal {mark} in {', '.join(self.other_marks)}"
+        self.note = f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}{marks}"
+        self.broken = self._broken_row() if self.quoted else None
 
-    def skipped(row: arrow_csv.InvalidRow) -> str:
-        invalid.append(row.number - above)
-        return "skip"
+    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order; cells are text, blank lines no rows.
 
-    reader = arrow_csv.open_csv(
-        # By its bytes: Arrow takes no text for a path that is not UTF-8.
-        pa.input_stream(pa.OSFile(os.fsencode(path)), compression="gzip" if _packed(path) else None),
-        # Rows have numbers only where one thread reads them.
-        arrow_csv.ReadOptions(
-            use_threads=False,
-            block_size=min(max(BLOCK_BYTES, 256 * len(form.head.encode())), LONGEST_LINE),
-            skip_rows=above,
-            column_names=names,
-            encoding=form.encoding,
-        ),
-        arrow_csv.ParseOptions(
-            delimiter=form.delimiter,
-            quote_char='"' if form.quoted else False,
-            newlines_in_values=form.quoted,
-            invalid_row_handler=skipped,
-        ),
-        arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            include_columns=[str(place) for place in places] or names[:1],
-            strings_can_be_null=False,
-            check_utf8=False,
-        ),
-    )
-    at = 1
-    for batch in itertools.chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
-        mine: list[int] = []
-        while invalid and invalid[0] <= at + batch.num_rows + len(mine):
-            mine.append(invalid.popleft() - at)
-        ragged = np.zeros(batch.num_rows + len(mine), dtype=bool)
-        ragged[mine] = True
-        at += len(ragged)
-        columns, repeated = batch.columns, _repeats(batch, form.header)
-        if ragged.any():
-            own = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
-            columns = [pc.fill_null(column.take(own), "") for column in columns]
-            repeated = pc.fill_null(repeated.take(own), False)
-        yield pa.record_batch(
-            [*columns[: len(places)], pa.array(ragged), repeated], [*map(str, places), "ragged", "repeated"]
+        Raises CohortError: a row cannot be read; those before it were given.
+        """
+        if not self.head.endswith(("\n", "\r")):
+            return
+        first, broken = 1, self.broken
+        try:
+            for batch in self._arrow_batches([self.header.index(name) for name in wanted]):
+                yield batch.slice(0, broken - first) if broken else batch
+                first += batch.num_rows
+                if broken and first >= broken:
+                    break
+        except pa.ArrowInvalid:
+            # Arrow refuses a file without rows, and a line that is longer than its blocks.
+            broken = broken or self._broken_row()
+            with self._text() as stream:
+                empty = not stream.read(len(self.head) + BLOCK_BYTES)[len(self.head) :].strip()
+            if broken is None and not empty:
+                raise CohortError(
+                    f"{self.name}: a line behind row {first - 1} is far longer than the header; "
+                    "is a line end missing?"
+                ) from None
+        if broken:
+            raise CohortError(
+                f"{self.name}, row {broken}: a quote is not closed or stands inside a cell, or a cell has "
+                "over 131072 characters; double the quotes inside cells, or export the file again"
+            )
+
+    def _arrow_batches(self, columns: list[int]) -> Batches:
+        """Rows as Arrow reads them, some columns, and two masks: rows of other widths, repeated headers."""
+        names = [str(number) for number in range(len(self.header))]
+        above = len(re.findall(r"\r\n|\r|\n", self.head))
+        invalid: deque[int] = deque()
+
+        def skip(row: arrow_csv.InvalidRow) -> str:
+            invalid.append(row.number - above)
+            return "skip"
+
+        reader = arrow_csv.open_csv(
+            # By its bytes: Arrow takes no text for a path that is not UTF-8.
+            pa.input_stream(
+                pa.OSFile(os.fsencode(self.path)), compression="gzip" if _packed(self.path) else None
+            ),
+            # Rows have numbers only where one thread reads them.
+            arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=min(max(BLOCK_BYTES, 256 * len(self.head.encode())), LONGEST_LINE),
+                skip_rows=above,
+                column_names=names,
+                encoding=self.encoding,
+            ),
+            arrow_csv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char='"' if self.quoted else False,
+                newlines_in_values=self.quoted,
+                invalid_row_handler=skip,
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                include_columns=[names[number] for number in columns] or names[:1],
+                strings_can_be_null=False,
+                check_utf8=False,
+            ),
         )
+        first = 1
+        for batch in itertools.chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
+            skipped: list[int] = []
+            while invalid and invalid[0] <= first + batch.num_rows + len(skipped):
+                skipped.append(invalid.popleft() - first)
+            ragged = np.zeros(batch.num_rows + len(skipped), dtype=bool)
+            ragged[skipped] = True
+            first += len(ragged)
+            cells, repeated = batch.columns, self._repeats_header(batch)
+            if skipped:
+                # Such a row keeps its place, its cells being empty.
+                whole = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
+                cells = [pc.fill_null(column.take(whole), "") for column in cells]
+                repeated = pc.fill_null(repeated.take(whole), False)
+            yield pa.record_batch(
+                [*cells[: len(columns)], pa.array(ragged), repeated],
+                [*map(str, columns), "ragged", "repeated"],
+            )
 
+    def _repeats_header(self, batch: pa.RecordBatch) -> pa.Array:
+        """Which rows are the header once more, as far as their columns are read."""
+        same = pa.array(np.ones(batch.num_rows, dtype=bool))
+        for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+            if not pc.any(same).as_py():
+                break
+            same = pc.and_(same, pc.equal(pc.utf8_trim_whitespace(cells), self.header[int(name)]))
+        return same
 
-def _repeats(batch: pa.RecordBatch, header: Sequence[str]) -> pa.Array:
-    """Which rows are the header once more, as far as their columns are read."""
-    same = pa.array(np.ones(batch.num_rows, dtype=bool))
-    for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-        if not pc.any(same).as_py():
-            break
-        same = pc.and_(same, pc.equal(pc.utf8_trim_whitespace(cells), header[int(name)]))
-    return same
+    def _broken_row(self) -> int | None:
+        """The first row that Python's strict reader refuses."""
+        row = 0
+        try:
+            with self._text() as stream:
+                stream.read(len(self.head))
+                for cells in csv.reader(stream, delimiter=self.delimiter, strict=True):
+                    row += bool(cells)
+        except csv.Error:
+            return row + 1
+        return None
 
-
-def _broken_row(path: Path, form: CsvForm) -> tuple[int, str] | None:
-    """The first row that Python's strict reader refuses, and why."""
-    row = 0
-    try:
-        with _opened_text(path, form.encoding) as stream:
-            stream.read(len(form.head))
-            for cells in csv.reader(stream, delimiter=form.delimiter, strict=True):
-                row += bool(cells)
-    except csv.Error:
-        return row + 1, (
-            "a quote is not closed or stands inside a cell, or a cell has over 131072 characters; "
-            "double the quotes inside cells, or export the file again"
-        )
-    return None
+    def _text(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(_opened(self.path), encoding=self.encoding, newline="")
 
 
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
@@ -244,7 +266,7 @@ def _refuse_one_column(name: str, text: str) -> None:
         )
 
 
-def _refuse_headless(name: str, header: list[str]) -> None:
+def _refuse_headless(name: str, header: Sequence[str]) -> None:
     named = [text for text in header if text]
     numbers = [float(text) for text in named if NUMBER.fullmatch(text)]
     # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
@@ -261,20 +283,16 @@ def _packed(path: Path) -> bool:
         return stream.read(2) == GZIPPED
 
 
-def _opened_bytes(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if _packed(path) else path.open("rb")
 
 
-def _opened_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_opened_bytes(path), encoding=encoding, newline="")
-
-
-def _examined(path: Path) -> tuple[str, bool]:
+def _encoding(path: Path) -> tuple[str, bool]:
     """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
 
     And whether it has quotes.
     """
-    with _opened_bytes(path) as stream:
+    with _opened(path) as stream:
         head = stream.read(1 << 16)
     marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
     # Without a mark UTF-16 shows by ASCII digits and delimiters, which have a zero in the high byte only.
@@ -302,7 +320,7 @@ def _has_quotes(path: Path, encoding: str) -> bool:
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     lines, quoted, foreign = 1, False, False
-    with _opened_bytes(path) as stream:
+    with _opened(path) as stream:
         for chunk in iter(partial(stream.read, SAMPLE), b""):
             text = decoder.decode(chunk)
             if "\0" in text:

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.files import read_bounded
-from screening.io.readers import Batches, Form, Part, Source, put_into, refuse_header
+from screening.io.readers import Batches, Part, Source, put_into, refuse_header
 
 if TYPE_CHECKING:
     import duckdb
@@ -209,7 +209,7 @@ class KeptAnswer(Part):
     """
 
     def __init__(self, name: str, place: str, answer: Answer):
-        self.name, self.form = name, Form(answer.header)
+        self.name, self.header = name, answer.header
         query = hashlib.sha256(answer.query.encode("utf-8", "surrogatepass")).hexdigest()
         self.origin = {"place": place, "query_sha256": query}
         self._file = tempfile.TemporaryFile()  # noqa: SIM115

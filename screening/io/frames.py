@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.io.readers import Batches, Form, Part, Source, put_into, refuse_header
+from screening.io.readers import Batches, Part, Source, put_into, refuse_header
 
 # Older versions of pyarrow end the process on categories whose names are views.
 VIEWS_SINCE = 25
@@ -33,7 +33,7 @@ class TableInMemory(Part):
 
     def __init__(self, table: pa.Table):
         self.table = table
-        self.form = Form(list(table.column_names))
+        self.header = list(table.column_names)
         self.rows: int | None = table.num_rows
         self.bytes = table.nbytes
         # Over names and values, whatever the pieces the table came in.

@@ -5,75 +5,46 @@ Files at s3://, gs:// or abfs:// are fetched once into a private folder and read
 
 from __future__ import annotations
 
-import codecs
 import glob
-import hashlib
 import os
 import shutil
 import tempfile
 import weakref
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
-
 from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of
-from screening.io import arrow_files, csv_files, excel
+from screening.io.arrow_files import ArrowFile, ParquetFile
+from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
+from screening.io.excel import ExcelFile
 from screening.io.frames import Table, source_of
-from screening.io.images import holds_images, open_images
-from screening.io.readers import (
-    Batches,
-    Form,
-    Part,
-    Reader,
-    Source,
-    all_of,
-    refuse_header,
-    refuse_many,
-    stamp_of,
-)
+from screening.io.readers import Source, TableFile, all_of, refuse_many
+from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 Readable: TypeAlias = str | Path | Database | Table
+# The first that knows a file's content reads it, and CSV is what no other knows.
+READERS: tuple[type[TableFile], ...] = (
+    ExcelFile,
+    ParquetFile,
+    ArrowFile,
+    CsvFile,
+)  # fmt: skip
+SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
 # What brings each of them; `memory` is there for tests.
 EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure",
     "memory": "s3",
 }  # fmt: skip
-
-
-# The first that knows a file's content reads it, and CSV is what no other knows.
-READERS = {
-    "Excel": Reader(excel.opened, excel.batches, (".xlsx",)),
-    "Parquet": Reader(arrow_files.opened_parquet, arrow_files.parquet_batches, (".parquet", ".pq")),
-    "Arrow": Reader(arrow_files.opened_arrow, arrow_files.arrow_batches, (".arrow", ".feather")),
-    "CSV": Reader(
-        csv_files.opened, csv_files.batches, (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
-    ),
-}
-SUFFIXES = tuple(suffix for reader in READERS.values() for suffix in reader.suffixes)
-# First bytes of files that are no table but are often handed over as one.
-STRANGERS = {
-    b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
-    b"<stata_dta>": "a Stata file; export the table as CSV (UTF-8) or Parquet",
-    b"$FL2": "an SPSS file; export the table as CSV (UTF-8) or Parquet",
-    b"<": "a web page or XML; export the table as CSV (UTF-8)",
-    b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
-    b"[": "JSON; export the table as CSV (UTF-8) or Parquet",
-    b"%PDF": "a PDF; export the table as CSV (UTF-8)",
-    b"BZh": "a bzip2 archive; unpack it",
-    b"\xfd7zXZ": "an xz archive; unpack it",
-    b"\x28\xb5\x2f\xfd": "a zstandard archive; unpack it",
+REASONS: dict[type[BaseException], str] = {
+    FileNotFoundError: "there is no such file",
+    PermissionError: "it may not be read from here",
 }
 
 
@@ -82,50 +53,22 @@ def source_at(place: Readable) -> Source:
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
     if isinstance(place, str | Path):
-        return open_images(Path(place)) if holds_images(Path(place)) else open_source(place)
+        return optional("images").opened(Path(place)) if _holds_images(place) else open_source(place)
     return open_database(place) if isinstance(place, Database) else source_of(place)
 
 
 def digests(source: str) -> list[str]:
     """SHA-256 of each part of a source as it lies there now; nothing of a database or an empty place."""
     try:
-        if holds_images(Path(source)):
-            return [part.sha256 for part in open_images(Path(source)).files]
+        if _holds_images(source):
+            return [part.sha256 for part in optional("images").opened(Path(source)).files]
         return [digest_of(path) for path in found_files(source)[0]]
     except (UsageError, CohortError):
         return []
 
 
-@dataclass
-class SourceFile(Part):
-    """One file of a cohort, of a kind of `READERS`; `rows` is known once it was read."""
-
-    path: Path
-    name: str
-    sha256: str
-    bytes: int
-    form: Form
-    kind: str
-    stamp: tuple[int, int]
-
-    def refuse_changed(self) -> None:
-        """CohortError where the file is not what it was when it was opened."""
-        if stamp_of(self.path) != self.stamp:
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
-
-    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the file's rows in order, as its reader takes them.
-
-        Raises CohortError: the file is damaged.
-        """
-        done = 0
-        reader = READERS[self.kind]
-        with _damage_named(
-            self.path, lambda: f"{self.name}: the {self.kind} file is damaged behind row {done}"
-        ):
-            for batch in reader.batches(self.path, self.name, self.form, wanted, batch_rows):
-                yield batch
-                done += batch.num_rows
+def _holds_images(place: str | Path) -> bool:
+    return "images" in OPTIONAL and bool(optional("images").holds(Path(place)))
 
 
 def open_source(source: str | Path) -> Source:
@@ -144,17 +87,27 @@ def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
     files = all_of(_opened, paths)
     names: dict[str, list[str]] = {}
     for file in files:
-        names.setdefault(file.form.note, []).append(file.name)
-    notes = [
-        *notes,
-        *(
-            f"{', '.join(some) if len(some) < 4 else f'{some[0]} and {len(some) - 1} more files'}: {form}"
-            for form, some in names.items()
-        ),
+        names.setdefault(file.note, []).append(file.name)
+    forms = [
+        f"{', '.join(alike) if len(alike) < 4 else f'{alike[0]} and {len(alike) - 1} more files'}: {note}"
+        for note, alike in names.items()
     ]
     if nameless := [file.name for file in files if "" in file.header]:
-        notes.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
-    return Source(files, notes)
+        forms.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
+    return Source(files, [*notes, *forms])
+
+
+def _opened(path: Path) -> TableFile:
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(1 << 16)
+        if not head.strip():
+            raise CohortError(f"{path.name}: the file is empty; export it again")
+        # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
+        name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
+        return next(reader for reader in READERS if reader.knows(path, head))(path, name)
+    except OSError as error:
+        raise of_system(error, path) from error
 
 
 def found_files(source: str | Path) -> tuple[list[Path], list[str]]:
@@ -216,52 +169,6 @@ def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], l
     return [*tables], notes
 
 
-@contextmanager
-def _damage_named(path: Path, words: Callable[[], str]) -> Iterator[None]:
-    """Say what is raised while a file is read; that memory has ended is no fault of it."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise of_system(error, path) from error
-        raise CohortError(f"{words()}; export it again") from None
-
-
-def _opened(path: Path) -> SourceFile:
-    stamp = stamp_of(path)
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(1 << 16)
-            stream.seek(0)
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise of_system(error, path) from error
-    if not head.strip():
-        raise CohortError(f"{path.name}: the file is empty; export it again")
-    # A name that is not UTF-8 is told by the numbers of its bytes: documents and pages hold no halves.
-    name = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-    for kind, reader in READERS.items():
-        if kind == "CSV":
-            _refuse_strangers(path, head)
-        with _damage_named(path, lambda: f"{path.name}: the {kind} file is damaged or cut short"):  # noqa: B023
-            form = reader.opened(path, head)
-        if form:
-            file = SourceFile(path, name, digest, stamp[0], form, kind, stamp)
-            refuse_header(file)
-            return file
-    raise AssertionError("CSV is what no other reader knows")
-
-
-def _refuse_strangers(path: Path, head: bytes) -> None:
-    for magic, kind in STRANGERS.items():
-        if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
-            raise CohortError(f"{path.name}: this is {kind}")
-    if path.name.lower().endswith((".parquet", ".pq")):
-        raise CohortError(f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again")
-
-
 def open_remote(url: str) -> Source:
     """The source that a file, folder or glob elsewhere is.
 
@@ -285,47 +192,40 @@ def open_remote(url: str) -> Source:
         raise UsageError(f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"') from None
     folder = Path(tempfile.mkdtemp(prefix="screening-"))
     try:
-        places, notes = _found(system, path, url)
-        refuse_many(len(places), url)
+        remote, notes = _remote_files(system, path, url)
+        refuse_many(len(remote), url)
         # A folder a file: a glob may match files of one name in several places.
-        fetched = [folder / str(number) / PurePosixPath(place).name for number, place in enumerate(places)]
-        for place, path in zip(places, fetched, strict=True):
-            path.parent.mkdir()
-            system.get_file(place, str(path))
+        fetched = [folder / str(number) / PurePosixPath(name).name for number, name in enumerate(remote)]
+        for name, copy in zip(remote, fetched, strict=True):
+            copy.parent.mkdir()
+            system.get_file(name, str(copy))
         source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if error.filename and str(error.filename).startswith(str(folder)):
-            raise of_system(error) from None
-        raise UsageError(f"{url} cannot be read: {_reason(error)}") from None
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
-        if type(error).__module__.startswith(("botocore", "aiohttp", "google", "azure", "gcsfs")):
-            raise UsageError(f"{url} cannot be read: {_reason(error)}") from None
-        raise
+        if isinstance(error, OSError):
+            if str(error.filename or "").startswith(str(folder)):
+                raise of_system(error) from None
+        elif not type(error).__module__.startswith(("botocore", "aiohttp", "google", "azure", "gcsfs")):
+            raise
+        # A service's own words may hold keys.
+        raise UsageError(f"{url} cannot be read: {REASONS.get(type(error), type(error).__name__)}") from None
     weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
     return source
 
 
-def _reason(error: BaseException) -> str:
-    """The kind of what went wrong: a service's own words may hold keys."""
-    kinds: dict[type[BaseException], str] = {
-        FileNotFoundError: "there is no such file",
-        PermissionError: "it may not be read from here",
-    }
-    return kinds.get(type(error), type(error).__name__)
-
-
-def _found(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], list[str]]:
+def _remote_files(system: AbstractFileSystem, path: str, url: str) -> tuple[list[str], list[str]]:
     """Files, and a note on those of a folder that were not read."""
     if any(mark in path for mark in "*?["):
-        matches = sorted(place for place in system.glob(path) if system.isfile(place))
+        matches = sorted(name for name in system.glob(path) if system.isfile(name))
         if not matches:
             raise UsageError(f"no glob match at {url}")
         return matches, []
-    if system.isdir(path):
-        listed = [each for each in system.ls(path, detail=True) if each["name"].strip("/") != path.strip("/")]
-        inside = {PurePosixPath(each["name"]).name: each for each in listed}
-        names, notes = tables_among({name: each["type"] for name, each in inside.items()}, url)
-        return [inside[name]["name"] for name in names], notes
-    return [path], []
+    if not system.isdir(path):
+        return [path], []
+    inside = {
+        PurePosixPath(entry["name"]).name: entry
+        for entry in system.ls(path, detail=True)
+        if entry["name"].strip("/") != path.strip("/")
+    }
+    names, notes = tables_among({name: entry["type"] for name, entry in inside.items()}, url)
+    return [inside[name]["name"] for name in names], notes

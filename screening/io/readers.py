@@ -1,18 +1,21 @@
-"""What a cohort is made of: parts, all read in blocks of columns; and how a kind of file is read."""
+"""What a cohort is made of: tables of any origin, read in blocks of columns; and a file as one of them."""
 
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError, UsageError, of_system
+from screening.files import digest_of
 from screening.schemas.run import Geometry
 
 T = TypeVar("T")
@@ -26,23 +29,16 @@ MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one part: `columns` maps names to arrow arrays; `first_row` counts from 1 in the part."""
+    """Some rows of one part: `columns` maps names to Arrow arrays; `first_row` counts from 1 in the part."""
 
     columns: Mapping[str, pa.Array]
-    n_rows: int
     first_row: int
     ragged: np.ndarray
     repeated_header: np.ndarray
 
-
-@dataclass(frozen=True)
-class Form:
-    """How a part is written: its columns, a note on it, and the decimal mark of numbers kept as text."""
-
-    header: list[str]
-    note: str = ""
-    decimal: str = "."
-    others: Mapping[str, str] = field(default_factory=dict)  # columns with another decimal mark
+    @property
+    def n_rows(self) -> int:
+        return len(self.ragged)
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -53,39 +49,28 @@ than the header has names, and rows that are the header once more.
 """
 
 
-@dataclass(frozen=True)
-class Reader:
-    """How one kind of file is read; a new kind is a module with two functions and a line in `READERS`.
-
-    `opened` gives the form of a file by its path and first bytes, None where it is of another kind. `batches`
-    gives the rows in bounded memory, of a path, the name that errors call it, that form, the columns to read
-    and how many rows to read at a time. What Arrow and the system raise is said by who calls them. Files of a
-    directory are tables by their `suffixes`; which kind one is of says its content.
-    """
-
-    opened: Callable[[Path, bytes], Form | None]
-    batches: Callable[..., Batches]
-    suffixes: tuple[str, ...]
-
-
 class Part:
-    """One table of a cohort; `rows` may be known only once it was read, `origin` stands beside its digest."""
+    """One table of a cohort.
+
+    `header`: names of the columns, "" of one without. `note`: how it is written, in words. `decimal_mark`:
+    that of numbers kept as text, `other_marks` those of columns with another one. `rows` may be known only
+    once it was read. `origin` stands beside its digest. `stamps`: of the files that must stay as they are.
+    """
 
     name: str
     sha256: str
     bytes: int
-    form: Form
+    header: list[str]
+    note = ""
+    decimal_mark = "."
+    other_marks: Mapping[str, str] = {}
     rows: int | None = None
     origin: Mapping[str, str] = {}
-
-    @property
-    def header(self) -> list[str]:
-        """The names of the columns, "" of one without."""
-        return self.form.header
+    stamps: Mapping[Path, tuple[int, int]] = {}
 
     def decimal(self, column: str) -> str:
         """The decimal mark of a column's texts."""
-        return self.form.others.get(column, self.form.decimal)
+        return self.other_marks.get(column, self.decimal_mark)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order, in batches of any size."""
@@ -93,6 +78,8 @@ class Part:
 
     def refuse_changed(self) -> None:
         """CohortError where the part is no longer what it was when it was opened."""
+        if any(stamp_of(path) != stamp for path, stamp in self.stamps.items()):
+            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
         """Yield the rows in order, those columns or all that have a name; memory is bounded by `batch_rows`.
@@ -107,8 +94,7 @@ class Part:
         for batch in _of_rows(self.batches(wanted, batch_rows), batch_rows):
             none = np.zeros(batch.num_rows, dtype=bool)
             masks = [mask.to_numpy(zero_copy_only=False) for mask in batch.columns[len(wanted) :]]
-            cells = dict(zip(wanted, batch.columns, strict=False))
-            yield Block(cells, batch.num_rows, first, *(masks or (none, none)))
+            yield Block(dict(zip(wanted, batch.columns, strict=False)), first, *(masks or (none, none)))
             first += batch.num_rows
         self.refuse_changed()
         self.rows = first - 1
@@ -137,6 +123,63 @@ def _of_rows(batches: Batches, n_rows: int) -> Batches:
     yield from joined()
 
 
+class TableFile(Part):
+    """One file of a cohort; a kind of file is a subclass in a module of its own, and its line in `READERS`.
+
+    `knows` says by path and first bytes whether a file is of this kind, `read_header` fills in `header` and
+    how the file is written, and `read` gives the rows in bounded memory, as `Part.batches`. What Arrow and
+    the system raise there is caught here. Files of a directory are tables by their `suffixes`; of which kind
+    one is says its content.
+    """
+
+    kind: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def __init__(self, path: Path, name: str):
+        self.path, self.name = path, name
+        self.stamps = {path: stamp_of(path)}
+        self.bytes, self.sha256 = self.stamps[path][0], digest_of(path)
+        with self._damage_named(lambda: "is damaged or cut short"):
+            self.read_header()
+        refuse_header(self)
+
+    @staticmethod
+    def knows(path: Path, head: bytes) -> bool:
+        """Whether a file is of this kind."""
+        raise NotImplementedError
+
+    def read_header(self) -> None:
+        """Set `header`, and `note`, `decimal_mark` and `other_marks` where there is something to say."""
+        raise NotImplementedError
+
+    def read(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order."""
+        raise NotImplementedError
+
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        """Yield the rows in order.
+
+        Raises CohortError: the file is damaged.
+        """
+        done = 0
+        with self._damage_named(lambda: f"is damaged behind row {done}"):
+            for batch in self.read(wanted, batch_rows):
+                yield batch
+                done += batch.num_rows
+
+    @contextmanager
+    def _damage_named(self, damage: Callable[[], str]) -> Iterator[None]:
+        """Say what is raised while the file is read; that memory has ended is no fault of it."""
+        try:
+            yield
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise of_system(error, self.path) from error
+            raise CohortError(f"{self.name}: the {self.kind} file {damage()}; export it again") from None
+
+
 @dataclass
 class Source:
     """The parts of a cohort, in reading order, with what was detected about them.
@@ -156,14 +199,11 @@ class Source:
         counts = [file.rows for file in self.files]
         return None if None in counts else sum(count for count in counts if count is not None)
 
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
-
     def of_csv(self, key: str) -> str | None:
         """Delimiter or encoding of the CSV files (several: joined by spaces), None where there is none."""
-        forms = [file.form for file in self.files if hasattr(file.form, key)]
-        return " ".join(dict.fromkeys(getattr(form, key) for form in forms)) or None
+        return (
+            " ".join(dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))) or None
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Plain form for model.json and run.json."""
@@ -174,13 +214,13 @@ class Source:
         }
 
 
-def all_of(make: Callable[[T], P], places: Iterable[T]) -> list[P]:
-    """What is made of every place; CohortError with the faults of all where some cannot be read."""
+def all_of(make: Callable[[T], P], items: Iterable[T]) -> list[P]:
+    """What is made of every item; CohortError with the faults of all where some cannot be read."""
     parts: list[P] = []
     faults: list[str] = []
-    for place in places:
+    for item in items:
         try:
-            parts.append(make(place))
+            parts.append(make(item))
         except CohortError as error:
             faults += error.violations
     if faults:
@@ -200,10 +240,10 @@ def refuse_header(part: Part) -> None:
         )
     faults = []
     for name in (name for name, count in counts.items() if count > 1):
-        places = [str(place) for place, other in enumerate(part.header, start=1) if other == name]
+        numbers = [str(number) for number, other in enumerate(part.header, start=1) if other == name]
         faults.append(
-            f"{part.name}: column name '{name}' occurs {len(places)} times "
-            f"(columns {', '.join(places)}); rename or remove all but one"
+            f"{part.name}: column name '{name}' occurs {len(numbers)} times "
+            f"(columns {', '.join(numbers)}); rename or remove all but one"
         )
     if faults:
         raise CohortError(faults)
@@ -215,9 +255,9 @@ def refuse_many(count: int, source: object) -> None:
         raise UsageError(f"{source} stands for {count} files, more than {MOST_FILES}; join them first")
 
 
-def put_into(digest: hashlib._Hash, block: pa.RecordBatch) -> None:
-    """Add a block's values to a digest: what lies in memory where a value is missing must not count."""
-    for cells in block.columns:
+def put_into(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
+    """Add a batch's values to a digest: what lies in memory where a value is missing must not count."""
+    for cells in batch.columns:
         digest.update(cells.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False))
         present = cells.drop_null()
         # The bits behind the last one of a boolean column are nobody's.

@@ -176,11 +176,8 @@ class Scale:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> Scale:
-        """Inverse of ``state``; KeyError where an array is missing."""
+        """Inverse of ``state``."""
         return cls(state["shift"], state["floor"])
-
-    def fits(self, n_outputs: int) -> bool:
-        return all(each.shape in ((1,), (n_outputs,)) for each in (self.shift, self.floor))
 
     def added(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
         """log c from the passes before and this factor at any rows, shifted and bounded.

@@ -29,10 +29,10 @@ from screening.metrics.ranks import rank_entry
 from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
-from screening.model_selection.judge import HeldOutScores, Judgement, differences, judge
+from screening.model_selection.judge import Judgement, differences, judge
 from screening.model_selection.planning import LARGEST_WHOLE, laid
+from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import ask, watchable
-from screening.model_selection.validation import Validation
 from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
@@ -110,11 +110,11 @@ def _percent(share: float | None) -> str:
     return "    -" if share is None else f"{100 * share:5.1f}"
 
 
-def write_comparison(found: Comparison, folder: Path, templates: Path | None) -> None:
+def write_comparison(comparison: Comparison, folder: Path, templates: Path | None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(written(found.document)[1])
-    found.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
+    (folder / "comparison.json").write_bytes(written(comparison.document)[1])
+    comparison.scores.to_parquet(folder / "scores.parquet", index=False)
+    (folder / "report.html").write_bytes(render_comparison(comparison.document, templates).encode())
 
 
 ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
@@ -219,7 +219,7 @@ def compare(
         versions=versions(),
         control=control,
         command=command,
-        recipes=[each.name for each in recipes],
+        recipes=[recipe.name for recipe in recipes],
     )
     with opened(cluster) as workers:
         if workers is not None:
@@ -247,12 +247,12 @@ def compare(
 
 def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     """The study as each recipe answers its question, all of them by the same watched classes."""
-    found = []
+    studies = []
     for recipe in recipes:
         task, _ = ask(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
-        found.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
-    return found
+        studies.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
+    return studies
 
 
 Method = tuple[MethodFacts, Judgement]
@@ -272,11 +272,11 @@ def methods_of(
     for recipe, study in zip(recipes, studies, strict=True):
         held_out = held_out_by(study, recipe, resources=next(steps), like=encoded)
         encoded, search = encoded or held_out.encoded, held_out.search
-        validation = Validation.of(held_out, study)
+        scores = HeldOutScores.of(held_out, study)
         if not several:
-            validation = replace(validation, predicted=None)
+            scores = replace(scores, predicted=None)
         rules = [study.rule] * len(study.task.watched)
-        judgement = judge(HeldOutScores(recipe.name, validation), rules, study.seed, refuse=False)
+        judgement = judge(scores, rules, study.seed, refuse=False)
         may_decline = any(setting.get("passes") == 0 for setting in search.candidates)
         facts = MethodFacts(
             recipe=recipe.name,
@@ -303,7 +303,7 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
         {figure: float(value[0]) for figure, value in measured(judgement, asked).items()}
         for judgement in judgements
     ]
-    control, watched, groups = judgements[0], judgements[0].held.validation.watched, study.groups
+    control, watched, groups = judgements[0], judgements[0].held.watched, study.groups
     n_units = min(fewest_units(positive, groups) for positive in watched.T)
     entries = []
     for (facts, judgement), own, drawn in zip(methods, estimates, draws, strict=True):
@@ -319,7 +319,7 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
             facts.replace(
                 figures=figures | dict(judgement.means),
                 differences=None if facts.control else gaps | differences(judgement, control),
-                curve=[round(float(x), 5) for x in mean_curve(judgement.held.validation)],
+                curve=[round(float(x), 5) for x in mean_curve(judgement.held)],
             )
         )
     return CohortFacts(
@@ -339,7 +339,7 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
     the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
     holds no positive or no negative row.
     """
-    held = method.held.validation
+    held = method.held
     w = np.ones((1, len(held.fold))) if weights is None else weights
     by_class = []
     for m, positive in enumerate(held.watched.T):
@@ -353,10 +353,10 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
         if held.own is not None:
             rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
         by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
-    found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
+    means = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
     if held.predicted is not None:
-        found |= weighted_recalls(held.target, held.predicted, w)
-    return found
+        means |= weighted_recalls(held.target, held.predicted, w)
+    return means
 
 
 def resampled(
@@ -366,7 +366,7 @@ def resampled(
 
     The fitted models are kept: the spread is that of new rows, not of training on another cohort.
     """
-    held = methods[0].held.validation
+    held = methods[0].held
     parts = [
         [measured(method, asked, weights) for method in methods]
         for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
@@ -377,39 +377,40 @@ def resampled(
     ]
 
 
-def mean_curve(held: Validation) -> np.ndarray:
+def mean_curve(held: HeldOutScores) -> np.ndarray:
     """1 - specificity at sensitivities of 0, 0.01, ... 1, averaged over watched classes; shape (101,)."""
     grid, pairs = np.linspace(0.0, 1.0, 101), zip(held.scores.T, held.watched.T, strict=True)
     return np.mean([false_alarms_at(scores, positive, grid) for scores, positive in pairs], axis=0)
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
-    known = draws[np.isfinite(draws)]
-    if not np.isfinite(value) or not len(known):
+    finite = draws[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(finite):
         return Estimate(value if np.isfinite(value) else None)
-    low, high = percentiles(known, n_units)
+    low, high = percentiles(finite, n_units)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
     machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
-    found: list[str] = []
+    recipes: list[str] = []
     for name in names:
-        every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
-        found += every if name == "all" else [name]
-    return list(dict.fromkeys(found))
+        shipped = list_recipes()
+        fitting = [one.name for one in shipped if one.machine in machines and not one.lacks]
+        recipes += fitting if name == "all" else [name]
+    return list(dict.fromkeys(recipes))
 
 
 def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
     """A short name for each cohort: its file's stem or its table, numbered where two share one."""
-    found: dict[str, str | Database] = {}
+    cohorts: dict[str, str | Database] = {}
     for source in sources:
         name = source.name if isinstance(source, Database) else source
         stem = Path(name).stem or name
-        again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
-        found[f"{stem} {again + 1}" if again else stem] = source
-    return found
+        n_alike = sum(name == stem or name.startswith(f"{stem} ") for name in cohorts)
+        cohorts[f"{stem} {n_alike + 1}" if n_alike else stem] = source
+    return cohorts
 
 
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
@@ -424,7 +425,7 @@ def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
 
 def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd.DataFrame]:
     for facts, judgement in methods:
-        held = judgement.held.validation
+        held = judgement.held
         for m, watched in enumerate(held.task.watched):
             columns: dict[str, Any] = {
                 "cohort": name,
@@ -441,5 +442,4 @@ def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd
 
 def _digest(cohort: Cohort) -> str:
     """SHA-256 of everything the rows come from."""
-    told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
-    return digest_of_json(told)
+    return digest_of_json([cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows])

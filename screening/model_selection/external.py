@@ -12,14 +12,14 @@ import pandas as pd
 from screening.data.cohort import Cohort, joined, labels_of
 from screening.data.dependence import dependence, reasons
 from screening.errors import UsageError
-from screening.imaging.lesions import Patient, lesions_elsewhere
 from screening.io.opening import Readable
 from screening.io.readers import Source
 from screening.metrics.intervals import independent_difference
 from screening.metrics.performance import prevalence_range, rates
-from screening.model_selection.judge import Fixed, HeldOutScores, chosen, judge
+from screening.model_selection.judge import chosen, judge
+from screening.model_selection.scores import Fixed, HeldOutScores
 from screening.model_selection.task import NAMED_ROWS, Task, known_labels, refuse_unlabelled
-from screening.model_selection.validation import Validation
+from screening.registry import optional
 from screening.report.page import render_validation
 from screening.report.rules import of_validation
 from screening.schemas.base import FORMAT_VERSION
@@ -27,7 +27,7 @@ from screening.schemas.comparison import ClassElsewhere, ExternalValidation, Pro
 from screening.schemas.figures import OperatingPoint, Ranking, Rule, Threshold
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.run import RunModel
-from screening.schemas.validation import LesionFacts, OperatingPointFacts
+from screening.schemas.validation import OperatingPointFacts
 from screening.spelling import first_of
 from screening.store.model import Model, score_batch
 from screening.store.serialization import versions, written
@@ -82,8 +82,8 @@ def validate(
     >>> samples = files("screening.sample_cohorts")
     >>> past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
     >>> model = train(past, "logistic", search=1)
-    >>> found = validate(model, samples / "nosocomial_night_labelled.csv")
-    >>> sorted(found.classes["yes"].differences)
+    >>> outcome = validate(model, samples / "nosocomial_night_labelled.csv")
+    >>> sorted(outcome.classes["yes"].differences)
     ['auroc', 'sensitivity', 'specificity']
     """
     model.refuse_overdue()
@@ -100,18 +100,23 @@ def validate(
     scored = np.concatenate([score_batch(model, batch).decisions for batch in batches])
     by_class = facts.validation.class_chances or {}
     chances = [by_class[name] for name in facts.task.classes if name in by_class]
-    validation = Validation.of_decisions(scored[None], task, target, rows.group, chances)
-    watched = zip(task.watched, validation.watched.T, strict=True)
     promised = [point for point in facts.operating_points if point.label in task.watched]
-    held = HeldOutScores(
+    held = HeldOutScores.of_decisions(
+        scored[None],
+        task,
+        target,
+        rows.group,
+        chances,
         recipe=facts.recipe.name,
-        validation=validation,
         subgroups=rows.subgroups,
-        shares={name: prevalence_range(positive, rows.group) for name, positive in watched},
+        shares={
+            name: prevalence_range(target == code, rows.group)
+            for name, code in zip(task.watched, task.watched_codes, strict=True)
+        },
         prevalence=prevalence,
         fixed=Fixed(np.array([point.threshold for point in promised]), facts.validation.calibration),
     )
-    lesions = None if model.lesions is None else _lesions(model, validation, rows)
+    lesions = None if model.lesions is None else optional("lesions").lesions_elsewhere(model, held, rows)
     judgement = judge(held, [point.rule for point in promised], facts.training.seed)
     points = [
         promise.replace(**vars(point), lesions=lesions and lesions[0])
@@ -123,7 +128,7 @@ def validate(
         )
         for promise, point in zip(promised, points, strict=True)
     }
-    found = ExternalValidation(
+    validation = ExternalValidation(
         model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
         source=SourceFacts.from_dict(source.to_dict()),
         label=column,
@@ -141,12 +146,12 @@ def validate(
         sha256="",
     )
     signs = reasons(dependence(source, rows.contract))
-    return found.replace(attention=[*of_validation(found), *signs])
+    return validation.replace(attention=[*of_validation(validation), *signs])
 
 
-def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
+def write_validation(validation: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
-    document, content = written(found.to_dict())
+    document, content = written(validation.to_dict())
     (folder / "validation.json").write_bytes(content)
     (folder / "report.html").write_bytes(render_validation(document, templates).encode())
 
@@ -263,13 +268,3 @@ def _local(
     elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")
     return chosen(held, held.task.watched.index(promise.label), rule, seed)
-
-
-def _lesions(model: Model, found: Validation, rows: Cohort) -> tuple[LesionFacts, float | None]:
-    """Lesions that the model's threshold found in these patients, and the threshold they would ask for."""
-    assert model.lesions is not None and rows.coordinates is not None
-    scores, lesion = found.scores[:, 0], found.watched[:, 0]
-    places, names = np.asarray(rows.coordinates), np.asarray(rows.group)
-    each = [names == name for name in np.unique(names)]
-    patients = [Patient.of(places[own], scores[own], lesion[own]) for own in each]
-    return lesions_elsewhere(patients, model.lesions, model.thresholds[0], model.facts.training.seed)

@@ -8,69 +8,33 @@ model had chosen. All call `judge`, so no page can show figures of two rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from screening.errors import RecipeError, UsageError
-from screening.estimators.ensembles import Pooling
-from screening.io.columns import Columns
 from screening.metrics.calibration import calibrate, calibration_elsewhere
-from screening.metrics.operating_point import FLAG_EVERYTHING, curve, summary
-from screening.metrics.operating_point import points as points_of
+from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import auroc_difference, recall_difference, share_difference, weighted_recalls
-from screening.metrics.performance import area, at_local_prevalence, per_class, performance, rates
+from screening.metrics.performance import (
+    area,
+    at_local_prevalence,
+    curve,
+    per_class,
+    performance,
+    rates,
+    summary,
+)
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
+from screening.model_selection.scores import AFTER, Fixed, HeldOutScores
 from screening.model_selection.search import unusable
-from screening.model_selection.task import Task
-from screening.model_selection.validation import Validation
 from screening.schemas.base import Document, Estimate
 from screening.schemas.figures import MinSensitivity, OperatingPoint, Ranking, Rule, Threshold
 from screening.schemas.model import BlendMember, MemberAlone
-from screening.schemas.validation import Beside, BesideFacts, Calibration, Figures, Forward, LaterClass
-
-# The fold of rows that no machine of the past was trained on.
-AFTER = -1
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """What was chosen before these rows were seen: it is tried on them, and nothing is chosen by them."""
-
-    thresholds: np.ndarray  # (n_watched,)
-    calibration: Mapping[str, Calibration]
-
-
-@dataclass(frozen=True)
-class HeldOutScores:
-    """All that a model is judged by; no rule was asked to make it."""
-
-    recipe: str
-    validation: Validation  # scores of the method itself
-    # of each watched class in the whole table, of which the rows may be a sample
-    shares: Mapping[str, Estimate] = field(default_factory=dict)
-    one_class: bool = False  # whether nothing was learned from positives
-    subgroups: Columns | None = None  # text
-    prevalence: float | None = None  # as the caller or the contract states it
-    # other methods on the same folds, by recipe: members of the blend, and what it is compared with
-    methods: Mapping[str, Validation] = field(default_factory=dict)
-    members: Mapping[str, str] = field(default_factory=dict)  # of a blend: recipes and their titles
-    pooling: Pooling | None = None  # how they are blended
-    # What it is compared with, without figures; None where no comparison was asked for.
-    beside: Sequence[Beside] | None = None
-    # the cut in time, without figures, or why there is none; None where the table has no dates
-    forward: Forward | None = None
-    # of machines of the past alone: what came after is of fold `AFTER`; it may watch fewer classes
-    later: Validation | None = None
-    fixed: Fixed | None = None  # of another cohort than the model's: what the model had chosen
-
-    @property
-    def task(self) -> Task:
-        """The question that all of them answer."""
-        return self.validation.task
+from screening.schemas.validation import BesideFacts, Figures, Forward, LaterClass
 
 
 @dataclass(frozen=True)
@@ -90,12 +54,12 @@ class Judgement:
     @property
     def flagged(self) -> np.ndarray:
         """Flagged at the thresholds, shape (n_rows, n_watched)."""
-        return self.held.validation.scores >= self.thresholds
+        return self.held.scores >= self.thresholds
 
     @cached_property
     def means(self) -> Mapping[str, Estimate]:
         """AUROC, sensitivity and specificity at the thresholds, means over the watched classes."""
-        rows = self.held.validation
+        rows = self.held
         areas = [
             Estimate(*area(own, cases, rows.groups, n_settings=rows.n_settings))
             for own, cases in zip(rows.scores.T, rows.watched.T, strict=True)
@@ -109,12 +73,78 @@ class Judgement:
     @cached_property
     def figures(self) -> Figures:
         """What a page shows of these rows."""
-        return _figures(self)
+        held, seed = self.held, self.seed
+        groups = held.groups
+        rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
+        for m, (name, point) in enumerate(zip(held.task.watched, self.points, strict=True)):
+            scores, positive = held.scores[:, m], held.watched[:, m]
+            curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
+            tables[name] = held.selector(m, seed).points(point.prevalence)
+            if held.subgroups is not None:
+                subgroups[name] = performance_by_subgroup(
+                    held.subgroups, scores, positive, point.threshold, groups,
+                    held.shares[name].value, point.rule,
+                )  # fmt: skip
+            predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
+            if held.fixed is None:
+                rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=held.n_settings)
+                calibration[name] = calibrate(
+                    scores, positive, held.fold, point.prevalence, groups, held.one_class
+                )
+            else:  # No interval is widened for folds and settings: none of them saw these rows.
+                seen = performance(scores, positive, point.threshold, groups)
+                rankings[name] = Ranking(**_shared_by(Ranking, seen))
+                calibration[name] = calibration_elsewhere(
+                    held.fixed.calibration[name], scores, positive, groups, held.prevalence
+                )
+        confusion, rows = None, None
+        if held.predicted is not None:
+            confusion, rows = per_class(held.target, held.predicted, held.task.classes)
+        return Figures(
+            grouped=groups is not None,
+            n_rows=len(held.fold),
+            n_positive=int(held.watched.any(axis=1).sum()),
+            n_groups=None if groups is None else len(np.unique(groups)),
+            prevalence=held.shares,
+            summary=rankings,
+            curves=curves,
+            points=tables,
+            confusion=confusion,
+            per_class=rows,
+            subgroups=subgroups,
+            predictive=predictive,
+            calibration=calibration,
+        )
 
     @cached_property
     def members(self) -> list[BlendMember]:
-        """Of a blend: what each member does alone, and what it adds to the others."""
-        return _members(self.held, self.rules, self.seed)
+        """Of a blend: what each member does alone, on its scale, and what it adds to the others."""
+        held, pooling = self.held, self.held.pooling
+        if pooling is None:
+            return []
+        slopes, intercepts, weights = (
+            values[:, held.task.watched_columns]
+            for values in (pooling.slopes, pooling.intercepts, pooling.weights)
+        )
+        methods = [held.methods[recipe] for recipe in held.members]
+        parts = weights * (np.stack([own.scores for own in methods], axis=1) * slopes + intercepts)
+        members = []
+        for j, ((recipe, title), alone) in enumerate(zip(held.members.items(), methods, strict=True)):
+            without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
+            for m, (name, rule) in enumerate(zip(held.task.watched, self.rules, strict=True)):
+                threshold = alone.operating_point(m, rule, self.seed).threshold
+                classes[name] = MemberAlone(
+                    auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
+                    gain=auroc_difference(
+                        held.scores[:, m], without[:, m], held.watched[:, m], held.groups,
+                        n_settings=held.n_settings,
+                    ),
+                    rule=rule,
+                    threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
+                    weight=float(weights[j, m]),
+                )  # fmt: skip
+            members.append(BlendMember(recipe=recipe, title=title, classes=classes))
+        return members
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -138,53 +168,8 @@ def judge(held: HeldOutScores, rules: Sequence[Rule], seed: int, *, refuse: bool
     elif refuse:
         points = [chosen(held, m, rule, seed) for m, rule in enumerate(rules)]
     else:
-        points = [held.validation.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
+        points = [held.operating_point(m, rule, seed) for m, rule in enumerate(rules)]
     return Judgement(held, rules, points, seed)
-
-
-def _figures(judgement: Judgement) -> Figures:
-    held, seed = judgement.held, judgement.seed
-    task, validation, groups = held.task, held.validation, held.validation.groups
-    rankings, curves, tables, subgroups, predictive, calibration = {}, {}, {}, {}, {}, {}
-    for m, (name, point) in enumerate(zip(task.watched, judgement.points, strict=True)):
-        scores, positive = validation.scores[:, m], validation.watched[:, m]
-        curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
-        tables[name] = points_of(**validation.of_class(m), seed=seed, prevalence=point.prevalence)
-        if held.subgroups is not None:
-            subgroups[name] = performance_by_subgroup(
-                held.subgroups, scores, positive, point.threshold, groups,
-                held.shares[name].value, point.rule,
-            )  # fmt: skip
-        predictive[name] = at_local_prevalence(point, held.shares[name], held.prevalence)
-        if held.fixed is None:
-            rankings[name] = summary(scores, positive, groups, seed=seed, n_settings=validation.n_settings)
-            calibration[name] = calibrate(
-                scores, positive, validation.fold, point.prevalence, groups, held.one_class
-            )
-        else:  # No interval is widened for folds and settings: none of them saw these rows.
-            seen = performance(scores, positive, point.threshold, groups)
-            rankings[name] = Ranking(**_shared_by(Ranking, seen))
-            calibration[name] = calibration_elsewhere(
-                held.fixed.calibration[name], scores, positive, groups, held.prevalence
-            )
-    confusion, rows = None, None
-    if validation.predicted is not None:
-        confusion, rows = per_class(validation.target, validation.predicted, task.classes)
-    return Figures(
-        grouped=groups is not None,
-        n_rows=len(validation.fold),
-        n_positive=int(validation.watched.any(axis=1).sum()),
-        n_groups=None if groups is None else len(np.unique(groups)),
-        prevalence=held.shares,
-        summary=rankings,
-        curves=curves,
-        points=tables,
-        confusion=confusion,
-        per_class=rows,
-        subgroups=subgroups,
-        predictive=predictive,
-        calibration=calibration,
-    )
 
 
 def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint:
@@ -194,8 +179,8 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
     their own rows what they promise.
     """
     name = held.task.watched[m]
-    refuse_too_few(name, int(held.validation.watched[:, m].sum()), rule)
-    point = held.validation.operating_point(m, rule, seed)
+    refuse_too_few(name, int(held.watched[:, m].sum()), rule)
+    point = held.operating_point(m, rule, seed)
     if point.threshold <= FLAG_EVERYTHING and isinstance(rule, MinSensitivity):
         if rule.confidence is not None:
             raise UsageError(_too_few(name, point.n_positive, rule))
@@ -204,15 +189,14 @@ def chosen(held: HeldOutScores, m: int, rule: Rule, seed: int) -> OperatingPoint
             "most others, and no threshold parts them. Add a column that tells them apart, ask for less with "
             "--min-sensitivity, or take another rule such as --g-mean"
         )
-    if held.validation.trained is not None:
+    if held.trained is not None:
         check_model(held, m, point)
     return point
 
 
 def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> OperatingPoint:
     """A threshold that was chosen elsewhere: its figures are what it does to these rows."""
-    rows = held.validation
-    seen = performance(rows.scores[:, m], rows.watched[:, m], threshold, rows.groups)
+    seen = performance(held.scores[:, m], held.watched[:, m], threshold, held.groups)
     figures = _shared_by(OperatingPoint, seen)
     if held.prevalence is not None:
         at_share = rates(seen.sensitivity, seen.specificity, held.prevalence)
@@ -223,40 +207,11 @@ def _point_seen(held: HeldOutScores, m: int, threshold: float, rule: Rule) -> Op
 def _shared_by(declared: type[Document], *documents: Document) -> dict[str, Any]:
     """The fields of a document that other documents have."""
     return {
-        name: getattr(each, name)
-        for each in documents
+        name: getattr(document, name)
+        for document in documents
         for name in declared.model_fields
-        if hasattr(each, name)
+        if hasattr(document, name)
     }
-
-
-def _members(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> list[BlendMember]:
-    """What each member of a blend does alone, on the scale of the blend, and what it adds to the others."""
-    if held.pooling is None:
-        return []
-    whole, columns, pooling = held.validation, held.task.watched_columns, held.pooling
-    slopes, intercepts, weights = (
-        values[:, columns] for values in (pooling.slopes, pooling.intercepts, pooling.weights)
-    )
-    methods = [held.methods[recipe] for recipe in held.members]
-    parts = weights * (np.stack([own.scores for own in methods], axis=1) * slopes + intercepts)
-    members = []
-    for j, ((recipe, title), alone) in enumerate(zip(held.members.items(), methods, strict=True)):
-        without, classes = np.delete(parts, j, axis=1).sum(axis=1), {}
-        for m, (name, rule) in enumerate(zip(held.task.watched, rules, strict=True)):
-            threshold = alone.operating_point(m, rule, seed).threshold
-            classes[name] = MemberAlone(
-                auroc=float(auroc(alone.scores[:, m], alone.watched[:, m])),
-                gain=auroc_difference(
-                    whole.scores[:, m], without[:, m], whole.watched[:, m], whole.groups,
-                    n_settings=whole.n_settings,
-                ),
-                rule=rule,
-                threshold=float(threshold * slopes[j, m] + intercepts[j, m]),
-                weight=float(weights[j, m]),
-            )  # fmt: skip
-        members.append(BlendMember(recipe=recipe, title=title, classes=classes))
-    return members
 
 
 def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward | None:
@@ -266,19 +221,17 @@ def _forward(held: HeldOutScores, rules: Sequence[Rule], seed: int) -> Forward |
         return facts
     own = dict(zip(held.task.watched, rules, strict=True))
     rules = [own[name] for name in later.task.watched]
-    before, after = later.take(later.fold != AFTER), later.take(later.fold == AFTER)
-    past = HeldOutScores(held.recipe, before, shares=held.shares, one_class=held.one_class)
+    later = replace(later, recipe=held.recipe, shares=held.shares, one_class=held.one_class)
     try:
-        earlier = judge(past, rules, seed)
+        earlier = judge(later.take(later.fold != AFTER), rules, seed)
     except (UsageError, RecipeError) as error:
         return facts.replace(reason=f"training on the past alone failed: {error}")
     fixed = Fixed(earlier.thresholds, earlier.figures.calibration)
-    found = judge(replace(past, validation=after, fixed=fixed), rules, seed)
+    after = judge(replace(later.take(later.fold == AFTER), fixed=fixed), rules, seed)
+    figures = after.figures
     classes = {
-        name: LaterClass(
-            **_shared_by(LaterClass, point, found.figures.summary[name], found.figures.calibration[name])
-        )
-        for name, point in zip(later.task.watched, found.points, strict=True)
+        name: LaterClass(**_shared_by(LaterClass, point, figures.summary[name], figures.calibration[name]))
+        for name, point in zip(later.task.watched, after.points, strict=True)
     }
     return facts.replace(classes=classes)
 
@@ -292,8 +245,7 @@ def _comparison(judgement: Judgement) -> BesideFacts | None:
     rows = []
     for facts in held.beside:
         if facts.reason is None:
-            scores = HeldOutScores(facts.recipe, held.methods[facts.recipe])
-            other = judge(scores, shared, judgement.seed, refuse=False)
+            other = judge(held.methods[facts.recipe], shared, judgement.seed, refuse=False)
             facts = facts.replace(
                 thresholds=other.thresholds.tolist(),
                 figures=_of_method(other),
@@ -314,7 +266,7 @@ def _shared(rule: Rule, point: OperatingPoint) -> Rule:
 
 
 def _of_method(judgement: Judgement) -> dict[str, float | None]:
-    rows, figures = judgement.held.validation, {name: mean.value for name, mean in judgement.means.items()}
+    rows, figures = judgement.held, {name: mean.value for name, mean in judgement.means.items()}
     if rows.predicted is None:
         return figures
     recalls = weighted_recalls(rows.target, rows.predicted, np.ones((1, len(rows.fold))))
@@ -327,17 +279,17 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
     Over several watched classes means, of the ends of intervals too, as if all classes erred together. Where
     both thresholds were chosen for one sensitivity, its interval says how far other cases would move them.
     """
-    own, others = method.held.validation, other.held.validation
+    own, others = method.held, other.held
     n_settings, groups = max(own.n_settings, others.n_settings), own.groups
-    found: dict[str, list[Estimate]] = {"auroc": [], "sensitivity": [], "specificity": []}
+    gaps: dict[str, list[Estimate]] = {"auroc": [], "sensitivity": [], "specificity": []}
     for m, positive in enumerate(own.watched.T):
         pair = own.scores[:, m], others.scores[:, m]
-        found["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
+        gaps["auroc"].append(auroc_difference(*pair, positive, groups, n_settings=n_settings))
         for name, side, fold in (("sensitivity", positive, None), ("specificity", ~positive, own.fold)):
-            mine, theirs = (each.flagged[side, m] == positive[side] for each in (method, other))
+            clear, others_clear = (judged.flagged[side, m] == positive[side] for judged in (method, other))
             of_fold, units = (None if values is None else values[side] for values in (fold, groups))
-            found[name].append(share_difference(mine, theirs, of_fold, units))
-    means = {name: _mean_of(classes) for name, classes in found.items()}
+            gaps[name].append(share_difference(clear, others_clear, of_fold, units))
+    means = {name: _mean_of(classes) for name, classes in gaps.items()}
     if own.predicted is None or others.predicted is None:
         return means
     right = own.predicted == own.target, others.predicted == own.target
@@ -346,7 +298,7 @@ def differences(method: Judgement, other: Judgement) -> dict[str, Estimate]:
 
 def _mean_of(classes: Sequence[Estimate]) -> Estimate:
     """Means over classes of a figure and of its ends; None where one is."""
-    means = np.array([one.ends for one in classes], float).mean(axis=0)
+    means = np.array([figure.ends for figure in classes], float).mean(axis=0)
     return Estimate(*(None if np.isnan(end) else end for end in means))
 
 
@@ -377,10 +329,13 @@ def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
 
 def _needed(rule: MinSensitivity) -> float:
     """How many cases promise what is asked with a threshold at the lowest."""
-    asked = rule.value
-    if asked >= 1:
+    sensitivity = rule.value
+    if sensitivity >= 1:
         return np.inf
-    cases = 1 / (1 - asked) - 1 if rule.confidence is None else np.log(1 - rule.confidence) / np.log(asked)
+    if rule.confidence is None:
+        cases = 1 / (1 - sensitivity) - 1
+    else:
+        cases = np.log(1 - rule.confidence) / np.log(sensitivity)
     return float(np.ceil(cases - 1e-9))
 
 
@@ -389,21 +344,21 @@ def check_model(held: HeldOutScores, m: int, point: OperatingPoint) -> None:
 
     That is where scores cannot carry a threshold (`unusable`), or training cases are not flagged.
     """
-    rows, recipe = held.validation, held.recipe
-    assert rows.trained is not None
-    scores, positive = rows.trained[:, [m]], rows.watched[:, m]
+    recipe = held.recipe
+    assert held.trained is not None
+    scores, positive = held.trained[:, [m]], held.watched[:, m]
     which = f" of {held.task.watched[m]}" if held.task.kind == "multi" else ""
     by_all = np.zeros(len(scores), int)
     for where, values, fold in (
         ("", scores, by_all),
-        (" on held-out rows", rows.repeats[0][:, [m]], rows.fold),
+        (" on held-out rows", held.repeats[0][:, [m]], held.fold),
     ):
         if why := unusable(values, positive.astype(int), fold):
             raise RecipeError(f"recipe {recipe}: {why}{which}{where}; {REMEDY}")
-    found, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
+    flagged, promised = float(np.mean(scores[positive] >= point.threshold)), point.sensitivity.value or 0.0
     error = np.sqrt(promised * (1 - promised) / positive.sum())
-    if found < promised - max(ERRORS_SHORT * error, SHORT):
+    if flagged < promised - max(ERRORS_SHORT * error, SHORT):
         raise RecipeError(
             f"recipe {recipe}: it promises to find {promised:.0%} of new cases{which} and flags "
-            f"{found:.0%} of its own training cases; {REMEDY}"
+            f"{flagged:.0%} of its own training cases; {REMEDY}"
         )

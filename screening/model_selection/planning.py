@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.data.cohort import Cohort, labels_of, refuse_slips
+from screening.data.cohort import Cohort, labels_of
 from screening.data.dependence import dependence, refuse_dependent
+from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
@@ -51,7 +52,7 @@ def laid(
     refuse_dependent(signs)
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
-    refuse_slips(cohort, several)
+    refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
     task, guessed = ask(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)

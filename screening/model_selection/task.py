@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from screening.contract.contract import Contract
-from screening.data.cohort import Cohort, labels_of, same_label
+from screening.data.cohort import Cohort, labels_of
+from screening.data.labels import same_label
 from screening.errors import CohortError, UsageError
 from screening.metrics.tally import units_of
 from screening.schemas.model import ModelDocument, TaskFacts

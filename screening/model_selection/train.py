@@ -17,11 +17,10 @@ from screening.data.encoding import Encoder
 from screening.data.ids import row_number_ids
 from screening.data.reading import Reading, read_cohort
 from screening.errors import CohortError, RecipeError, UsageError
-from screening.imaging.lesions import Patient, chosen_by_lesions, lesion_map
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.threshold_search import alike
+from screening.metrics.ties import alike
 from screening.model_selection import card as record
 from screening.model_selection.folds import Study, planned
 from screening.model_selection.held_out import (
@@ -33,18 +32,19 @@ from screening.model_selection.held_out import (
     progress_of_parts,
     silent,
 )
-from screening.model_selection.judge import AFTER, HeldOutScores, Judgement, judge, refuse_too_few
+from screening.model_selection.judge import Judgement, judge, refuse_too_few
 from screening.model_selection.leaks import too_good
 from screening.model_selection.planning import laid
-from screening.model_selection.revising import HELD, columns_of, held_rows
+from screening.model_selection.revising import HELD, held_rows
+from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
-from screening.model_selection.validation import Validation, calibration_of
 from screening.parallel import Cluster
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import ALWAYS, FITS, Recipe
+from screening.registry import optional
 from screening.report.rules import of_model
-from screening.schemas.figures import DEFAULT_RULE, MinSensitivity, Rule, Threshold
-from screening.schemas.validation import Beside, Forward, LesionFacts
+from screening.schemas.figures import DEFAULT_RULE, Rule
+from screening.schemas.validation import Beside, Forward
 from screening.store.model import Model
 
 
@@ -154,11 +154,11 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
-        said = "every row is taken for a patient of its own (--independent)"
-        cohort = replace(cohort, notes=[*cohort.notes, said])
+        note = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, note])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
-        refuse_without_lesions(cohort, rule, repeats)
+        optional("lesions").refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
     study = laid(
@@ -179,24 +179,25 @@ def train(
 
     # The machines of the folds are the model: holding rows out is the training.
     held_out = held_out_by(study, recipe, resources=fitting)
-    rule, of_lesions, scored = by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
-    validation = Validation.of(scored, study)
+    rule, of_lesions, scored = (
+        optional("lesions").by_lesions(study, held_out) if lesions else (study.rule, None, held_out)
+    )
+    scores = HeldOutScores.of(scored, study)
     if not lesions:  # whose scores are of maps
-        found = too_good(study, validation)
+        leaks = too_good(study, scores)
         study = replace(
-            study, leaks=[*study.leaks, *found], notes=[*study.notes, *(leak.said for leak in found)]
+            study, leaks=[*study.leaks, *leaks], notes=[*study.notes, *(leak.said for leak in leaks)]
         )
     everyone = task.is_watched(labels_of(study.cohort))
     x = held_out.encoded.x
     of_trained = [held_out.ensemble.decisions(x[at : at + AT_ONCE]) for at in range(0, len(x), AT_ONCE)]
-    trained = validation.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
-    methods = {part.recipe.name: Validation.of(part, study) for part in held_out.parts}
+    trained = scores.scores if lesions else np.concatenate(of_trained)[:, task.watched_columns]
+    methods = {part.recipe.name: HeldOutScores.of(part, study) for part in held_out.parts}
     compared, fitted = baselines(study, others, held_out, comparing)
     cut, later = past_and_later(study, recipe, Resources(jobs)) if dated else (None, None)
-    scores = HeldOutScores(
-        recipe=held_out.recipe.name,
-        validation=replace(validation, trained=trained),
-        one_class=held_out.one_class,
+    scores = replace(
+        scores,
+        trained=trained,
         subgroups=sample.subgroups,
         shares={
             name: prevalence_range(everyone[:, m], study.cohort.group) for m, name in enumerate(task.watched)
@@ -223,23 +224,23 @@ def train(
         contract=study.cohort.contract,
         encoder=held_out.encoder,
         ensemble=held_out.ensemble,
-        calibration=calibration_of(validation, judgement.thresholds),
-        held_out=_table(scores, judgement, sample, held_rows(held_out)),
+        calibration=scores.calibration(judgement.thresholds),
+        held_out=_table(judgement, sample, held_rows(held_out)),
         selftest=_self_test(held_out.encoder, sample),
         trained=datetime.datetime.now(),
     )
 
 
-def _table(scores: HeldOutScores, judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
+def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
     """`validation.parquet`: a line a row, in an order that does not depend on the table's."""
     table: dict[str, np.ndarray] = {"id": sample.id}
     if sample.group is not None:
         table["group"] = sample.group
-    groups = scores.validation.groups
+    groups = judgement.held.groups
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
     table |= {HELD: held, "label": labels_of(sample)}
-    return Columns(table | columns_of(scores, judgement.thresholds), sample.n_rows)
+    return Columns(table | judgement.held.columns(judgement.thresholds), sample.n_rows)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
@@ -266,23 +267,23 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
     UsageError: one does not answer the cohort's question.
     """
-    asked = USUAL[task.kind] if names is None else names
+    names_or_files = USUAL[task.kind] if names is None else names
     if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
-        asked = [name for name in PICKED if name in (*asked, *method.members)]
-    found = list({each.name: each for each in map(load_recipe, asked)}.values())
-    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
+        names_or_files = [name for name in PICKED if name in (*names_or_files, *method.members)]
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, names_or_files)}
+    wrong = [recipe.name for recipe in recipes.values() if recipe.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"
         raise UsageError(
             f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
             "with --beside, or --beside none"
         )
-    return found
+    return [*recipes.values()]
 
 
 def baselines(
     study: Study, others: Sequence[Recipe], method: HeldOut, resources: Resources
-) -> tuple[list[Beside] | None, dict[str, Validation]]:
+) -> tuple[list[Beside] | None, dict[str, HeldOutScores]]:
     """Hold every row out by every other method on the method's own folds: what there is, and the scores.
 
     A member of a blend is not fitted again. What the caller fixed of the method's approximation holds for the
@@ -290,7 +291,7 @@ def baselines(
     """
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
-    found, scores = [], {}
+    compared, scores = [], {}
     for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
@@ -299,14 +300,14 @@ def baselines(
                 replace(study, params=shared), other, resources=step, like=method.encoded
             )
         except (RecipeError, UsageError) as error:
-            found.append(facts.replace(reason=str(error)))
+            compared.append(facts.replace(reason=str(error)))
             continue
         finally:
             step.progress(1, 1)
         search = held_out.search
-        found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
-        scores[other.name] = Validation.of(held_out, study)
-    return found or None, scores
+        compared.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
+        scores[other.name] = HeldOutScores.of(held_out, study)
+    return compared or None, scores
 
 
 PAST_SHARE = 0.7
@@ -328,7 +329,9 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 
-def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[Forward, Validation | None]:
+def past_and_later(
+    study: Study, recipe: Recipe, resources: Resources
+) -> tuple[Forward, HeldOutScores | None]:
     """Hold rows out of the past alone, by all but the choice of a threshold, and score what came after."""
     cohort, task, groups = study.sample, study.task, study.groups
     try:
@@ -355,47 +358,7 @@ def past_and_later(study: Study, recipe: Recipe, resources: Resources) -> tuple[
     if groups is not None:
         groups = groups.astype(str).astype(object)
         groups[past] = np.asarray(earlier.groups, str)
-    return facts, Validation.of_decisions(
+    return facts, HeldOutScores.of_decisions(
         repeats, earlier.task, study.target, groups, held_out.class_chances, fold,
         alike=alike(x), trained=decisions[:, earlier.task.watched_columns],
     )  # fmt: skip
-
-
-def refuse_without_lesions(cohort: Cohort, rule: Rule, repeats: int | None) -> None:
-    """Refuse what no operating point by lesions can be chosen for, before anything is trained."""
-    if cohort.coordinates is None or cohort.group is None:
-        raise UsageError("--lesions is of voxels: it needs the patient (`--group`) and x, y, z")
-    if not isinstance(rule, MinSensitivity):
-        raise UsageError("--lesions goes with --min-sensitivity, which then counts lesions")
-    if repeats not in (None, 1):
-        raise UsageError("--lesions deals the folds once; leave --repeats out")
-
-
-def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, HeldOut]:
-    """Choose smoothing, smallest cluster and threshold by the lesions of patients held out.
-
-    Gives the threshold as a rule, and the maps' scores in the place of decisions. Every voxel of a patient is
-    scored, also where it was not trained on, by the machine of the fold that the patient was held out in.
-    """
-    cohort, sample = study.cohort, study.sample
-    if study.task.kind != "binary":
-        raise UsageError("--lesions tells one class from the rest; name it with --positive")
-    if study.groups is not sample.group:
-        raise UsageError("--lesions is validated patient by patient: give fewer --folds, or more patients")
-    fold = dict(zip(np.asarray(sample.group), study.fold[0], strict=True))
-    group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
-    rows = [np.flatnonzero(group == name) for name in fold]
-    patients = []
-    for at, number in zip(rows, fold.values(), strict=True):
-        part = cohort.take(at)
-        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
-        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
-    assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
-    threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
-    scores = np.empty(cohort.n_rows)
-    for at, each in zip(rows, patients, strict=True):
-        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
-    order = np.argsort(cohort.rows)
-    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
-    rule = Threshold(threshold, prevalence=study.rule.prevalence)
-    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])

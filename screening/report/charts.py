@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from markupsafe import Markup
 
-from screening.report import format as shown
+from screening.report import format as fmt
 
 # About the width of a letter of a label, a little too wide rather than too narrow.
 LETTER = 7.6
@@ -52,7 +52,7 @@ def tick_text(values: Sequence[float]) -> list[str]:
     """Return tick labels with just enough decimals to tell them apart."""
     step = abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1.0
     places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
-    return [shown.fixed(v, places) for v in values]
+    return [fmt.fixed(v, places) for v in values]
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Axes:
 
 
 def _drawable(xs: Values, ys: Values) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in zip(xs, ys, strict=False) if shown.finite(x) and shown.finite(y)]
+    return [(float(x), float(y)) for x, y in zip(xs, ys, strict=False) if fmt.finite(x) and fmt.finite(y)]
 
 
 def _step(right: float, down: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
 from screening.schemas.base import Estimate
@@ -44,7 +44,7 @@ def render_comparison(document: Mapping[str, object], templates: Path | None = N
     """Return the page of a parsed ``comparison.json``; `templates` as of `screening.report.render_model`."""
     compared = ComparisonDocument.from_dict(document)
     titles = FIGURES | {
-        "specificity_at": f"Specificity at {shown.percent(compared.asked_sensitivity)} sensitivity"
+        "specificity_at": f"Specificity at {fmt.percent(compared.asked_sensitivity)} sensitivity"
     }
     ranks = compared.ranks
     order = sorted(ranks.figures, key=lambda name: name != ranks.first) if ranks else ()
@@ -88,10 +88,10 @@ def _cohort(cohort: CohortFacts, number: int, first: str, titles: Mapping[str, s
     }
 
 
-def _ranked(name: str, found: FigureRanks) -> tuple[FigureRanks, Axes, list[RankedMethod]]:
+def _ranked(name: str, test: FigureRanks) -> tuple[FigureRanks, Axes, list[RankedMethod]]:
     """Friedman's test of one figure, its chart, and the methods from the best rank on."""
-    ordered = sorted(found.methods, key=lambda m: m.mean_rank)
-    return found, critical_difference(name, FIGURES.get(name, name), ordered, found), ordered
+    ordered = sorted(test.methods, key=lambda m: m.mean_rank)
+    return test, critical_difference(name, FIGURES.get(name, name), ordered, test), ordered
 
 
 MOST_CURVES = 8
@@ -100,7 +100,7 @@ MOST_CURVES = 8
 
 def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
     """The curves of these methods on one axis, each in a kind of line of its own."""
-    areas = "; ".join(f"{shown.name(m.recipe)}: area {shown.fixed(m.figures['auroc'], 3)}" for m in methods)
+    areas = "; ".join(f"{fmt.name(m.recipe)}: area {fmt.fixed(m.figures['auroc'], 3)}" for m in methods)
     axes = Axes(
         f"roc-{number}", (0, 1), (0, 1), "1 − specificity", "sensitivity",
         title="Sensitivity against 1 − specificity of the methods", description=areas,
@@ -117,41 +117,41 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
 
 def differences(methods: Sequence[MethodFacts], name: str, number: int, words: str) -> Axes:
     """A line a method: the difference from the control with its interval, and a rule at no difference."""
-    found = [(m, m.differences[name]) for m in methods if m.differences is not None]
-    ends = [abs(end) for _, d in found for end in d.ends if end is not None]
+    compared = [(m, m.differences[name]) for m in methods if m.differences is not None]
+    ends = [abs(end) for _, d in compared for end in d.ends if end is not None]
     reach = max(ends or [0.01]) * 1.05 or 0.01
     axes = Axes(
-        f"difference-{number}-{name}".replace("_", "-"), (-100 * reach, 100 * reach), (0, len(found)),
+        f"difference-{number}-{name}".replace("_", "-"), (-100 * reach, 100 * reach), (0, len(compared)),
         "points better than the control", "", title=f"{words}: difference from the control",
-        description="; ".join(f"{shown.name(m.recipe)} {_in_points(d)} points" for m, d in found),
-        width=660, height=66 + 24 * len(found), margins=(10, 150, 46, 190),
+        description="; ".join(f"{fmt.name(m.recipe)} {_in_points(d)} points" for m, d in compared),
+        width=660, height=66 + 24 * len(compared), margins=(10, 150, 46, 190),
     )  # fmt: skip
     axes.y_ticks = []
-    for i, (method, gap) in enumerate(found):
-        y = len(found) - i - 0.5
-        axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
+    for i, (method, gap) in enumerate(compared):
+        y = len(compared) - i - 0.5
+        axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
         if gap.value is None:
             continue
         if gap.low is not None and gap.high is not None:
             axes.line([100 * gap.low, 100 * gap.high], [y, y], "first")
         axes.dot(100 * gap.value, y, "validated")
         axes.labels.append(Label(axes.right + 7, axes.up.at(y) + 4, "plain", _in_points(gap), "start"))
-    axes.line([0, 0], [0, len(found)], "chance")
+    axes.line([0, 0], [0, len(compared)], "chance")
     return axes
 
 
 def _in_points(gap: Estimate) -> str:
-    return f"{shown.points(gap.value)} ({shown.points(gap.low)} to {shown.points(gap.high)})"
+    return f"{fmt.points(gap.value)} ({fmt.points(gap.low)} to {fmt.points(gap.high)})"
 
 
-def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], found: FigureRanks) -> Axes:
+def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], test: FigureRanks) -> Axes:
     """Mean ranks on a line, best at the left; bars join methods that the data cannot tell apart."""
-    cliques, distance, rows = found.cliques, found.critical_difference, len(ordered)
-    best = ", ".join(shown.name(method.recipe) for method in ordered)
+    cliques, distance, rows = test.cliques, test.critical_difference, len(ordered)
+    best = ", ".join(fmt.name(method.recipe) for method in ordered)
     axes = Axes(
         f"ranks-{name}".replace("_", "-"), (1, max(rows, 2)), (0, rows + 0.6 * len(cliques) + 2),
         "mean rank (1 is best)", "", title=f"Mean ranks by {words}",
-        description=f"Best first: {best}. Ranks less than {shown.fixed(distance, 2)} apart do not differ "
+        description=f"Best first: {best}. Ranks less than {fmt.fixed(distance, 2)} apart do not differ "
         "by more than chance (Nemenyi, 5%).",
         width=660, height=104 + 22 * rows + 13 * len(cliques), margins=(14, 60, 46, 190),
     )  # fmt: skip
@@ -161,11 +161,11 @@ def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], 
         y, rank = rows - i - 0.5, method.mean_rank
         axes.line([rank, rank], [y, rows], "stem")
         axes.dot(rank, y, "validated")
-        axes.y_ticks.append(Tick(axes.up.at(y), shown.name(method.recipe)))
+        axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
     for i, (low, high) in enumerate(cliques):
         y = rows + 0.4 + 0.6 * i
         axes.line([low, high], [y, y], "clique")
     axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
-    words = f"critical difference {shown.fixed(distance, 2)}"
+    words = f"critical difference {fmt.fixed(distance, 2)}"
     axes.labels.append(Label(axes.left, axes.up.at(top - 0.8) - 6, "first", words, "start"))
     return axes

@@ -26,7 +26,7 @@ from jinja2 import (
 from markupsafe import Markup
 
 from screening.errors import UsageError
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report.night import clusters, drawn_size, millimetres, pictured
 from screening.report.worklist import value_text
 
@@ -109,7 +109,7 @@ def _made(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= shown.FILTERS
+    environment.filters |= fmt.FILTERS
     environment.filters |= {"json": as_json, "value_text": value_text, "drawn_size": drawn_size}
     environment.filters |= {"clusters": clusters, "millimetres": millimetres}
     environment.tests["pictured"] = pictured
@@ -118,7 +118,7 @@ def _made(loader: BaseLoader) -> Environment:
 
 def _visible(value: object) -> object:
     """Spell out invisible characters in whatever a template writes, in case a block forgot to."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else shown.text(value, 10**6)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else fmt.text(value, 10**6)
 
 
 def as_json(value: object) -> Markup:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report.charts import Axes, Tick
 from screening.report.drawing import draw
 from screening.schemas.base import Estimate
@@ -29,13 +29,13 @@ from screening.schemas.run import ScoreCounts
 
 
 def render_histories(
-    told: Mapping[str, object], folder: str, templates: Path | None = None
+    document: Mapping[str, object], folder: str, templates: Path | None = None
 ) -> tuple[str, dict[str, str]]:
     """Return an overview of what `screening.ledger.history` returns, and a page for each of its series.
 
     `folder`: where these lie as seen from the overview; each is called SERIES.html.
     """
-    whole = HistoryDocument.from_dict(told)
+    whole = HistoryDocument.from_dict(document)
     pages = {
         one.series: _render(
             whole.replace(series=[one], runs=[run for run in whole.runs if run.series == one.series]),
@@ -47,26 +47,26 @@ def render_histories(
     return _render(whole, templates, links), {f"{series}.html": page for series, page in pages.items()}
 
 
-def render_history(told: Mapping[str, object], templates: Path | None = None) -> str:
+def render_history(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of what `screening.ledger.history` returns; `templates` as of `render_model`."""
-    return _render(HistoryDocument.from_dict(told), templates)
+    return _render(HistoryDocument.from_dict(document), templates)
 
 
-def _render(found: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:
+def _render(history: HistoryDocument, templates: Path | None, links: Mapping[str, str] | None = None) -> str:
     """The page; with `links` to the series' own pages, an overview without their nights."""
-    trail = found.audit
-    questions = [_question(one, found.runs, n, links) for n, one in enumerate(found.series)]
+    trail = history.audit
+    questions = [_question(one, history.runs, n, links) for n, one in enumerate(history.series)]
     return draw(
         "history.html.j2",
         {
             "banner": {"title": "Run history", "kind": "from the ledger", "date": ""},
-            "history": found,
+            "history": history,
             "questions": questions,
-            "models": model_changes(found),
+            "models": model_changes(history),
         },
         templates=templates,
         styles=("report.css", "stacked.css", "history.css"),
-        footer=f"ledger entry {shown.count(trail.entries)}, {shown.text(trail.head[:16])}",
+        footer=f"ledger entry {fmt.count(trail.entries)}, {fmt.text(trail.head[:16])}",
     )
 
 
@@ -90,31 +90,31 @@ def _remarks(series: SeriesFacts) -> list[str]:
 def _figures(series: SeriesFacts) -> list[tuple[str, str, str, str]]:
     """Each with its value, its 95 % interval and what it rests on."""
     judged, flagged, misses, work = series.ppv, series.ppv_flagged, series.misses, series.workload
-    waiting = f"{shown.ratio(work.waiting_per_night)} of them without a verdict"
+    waiting = f"{fmt.ratio(work.waiting_per_night)} of them without a verdict"
     if work.minutes_per_night is not None:
-        waiting += f", about {shown.count(work.minutes_per_night)} minutes"
+        waiting += f", about {fmt.count(work.minutes_per_night)} minutes"
     chosen, audited, missed = "unknown: no flagged case has been judged", NOT_AUDITED, NOT_AUDITED
     if judged.judged:
         chosen = (
             f"{_of_judged(judged)} had the condition; reviewers chose them, so it is not that of all flagged"
         )
     if series.verdicts.disputed:
-        chosen += f"; on {shown.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
+        chosen += f"; on {fmt.plural(series.verdicts.disputed, 'case')} two reviewers contradict each other"
     if flagged.judged:
-        nights = f"{shown.plural(flagged.flagged, 'flag')} of {shown.plural(flagged.nights, 'night')}"
+        nights = f"{fmt.plural(flagged.flagged, 'flag')} of {fmt.plural(flagged.nights, 'night')}"
         patients = f"{_of_judged(flagged)} patients of the random audit or known from earlier nights had it"
         audited = f"{nights}, a patient who stays counting on each; {patients}"
     ends = ""
     if misses.judged:
         missed = f"{_of_judged(misses)} unflagged in the random audit had the condition"
-        ends = f"{shown.ratio(misses.per_night.low)}–{shown.ratio(misses.per_night.high)}"
-    span = f"{shown.name(series.first)} to {shown.name(series.last)}"
+        ends = f"{fmt.ratio(misses.per_night.low)}–{fmt.ratio(misses.per_night.high)}"
+    span = f"{fmt.name(series.first)} to {fmt.name(series.last)}"
     return [
-        ("Nights", shown.count(series.nights), "", span),
-        ("Flagged per night", shown.ratio(work.cases_per_night), "", waiting),
+        ("Nights", fmt.count(series.nights), "", span),
+        ("Flagged per night", fmt.ratio(work.cases_per_night), "", waiting),
         ("PPV of those judged", *_share(judged), chosen),
         ("PPV of all flagged", *_share(flagged), audited),
-        ("Estimated missed cases per night", shown.ratio(misses.per_night), ends, missed),
+        ("Estimated missed cases per night", fmt.ratio(misses.per_night), ends, missed),
     ]
 
 
@@ -122,11 +122,11 @@ NOT_AUDITED = "unknown: no night's random audit has been judged"
 
 
 def _of_judged(share: JudgedShare | Misses) -> str:
-    return f"{shown.count(share.found)} of {shown.count(share.judged)}"
+    return f"{fmt.count(share.found)} of {fmt.count(share.judged)}"
 
 
 def _share(share: Estimate) -> tuple[str, str]:
-    return shown.percent(share), shown.ci(share)
+    return fmt.percent(share), fmt.ci(share)
 
 
 def _with_interval(value: str, ends: str) -> str:
@@ -154,13 +154,13 @@ def _forward_words(forward: ForwardNights) -> list[str]:
 
 def _drift_words(drift: DriftOver) -> list[str]:
     if drift.reason:
-        return [shown.text(drift.reason.words.removesuffix("."), 400)]
+        return [fmt.text(drift.reason.words.removesuffix("."), 400)]
     if drift.p is None:
         return []
-    over = "last night" if drift.nights == 1 else f"last {shown.plural(drift.nights, 'night')}"
+    over = "last night" if drift.nights == 1 else f"last {fmt.plural(drift.nights, 'night')}"
     return [
         f"no sign over the {over} that the patients or the measurements have changed "
-        f"({shown.count(drift.patients)} patients, each once; p {shown.p_value(drift.p)})"
+        f"({fmt.count(drift.patients)} patients, each once; p {fmt.p_value(drift.p)})"
     ]
 
 
@@ -169,8 +169,8 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
     signals = [chart.signals for chart in control if chart.signals]
     if signals:
         return [
-            f"{shown.plural(len(each), 'night')} beyond a control limit, the last: "
-            f"{shown.text(each[-1].words, 300).removesuffix('.')}"
+            f"{fmt.plural(len(each), 'night')} beyond a control limit, the last: "
+            f"{fmt.text(each[-1].words, 300).removesuffix('.')}"
             for each in signals
         ]
     known = any(phase.centre is not None for chart in control for phase in chart.phases)
@@ -180,35 +180,34 @@ def _control_words(control: Sequence[ControlChart]) -> list[str]:
 def _question(
     series: SeriesFacts, runs: Sequence[NightRun], number: int, links: Mapping[str, str] | None
 ) -> dict[str, object]:
-    mine = [run for run in runs if run.series == series.series]
-    used = [run for run in mine if run.in_force]
+    of_series = [run for run in runs if run.series == series.series]
+    used = [run for run in of_series if run.in_force]
     drawn = len(used) > 1 and not links
-    values = ", ".join(map(shown.name, series.question.positive))
-    label = f"{shown.name(series.question.label)}{' = ' + values if values else ''}"
+    values = ", ".join(map(fmt.name, series.question.positive))
+    label = f"{fmt.name(series.question.label)}{' = ' + values if values else ''}"
     return {
         "number": number,
-        "title": shown.text(series.title or label, 200),
-        "label": shown.text(series.series, 200) + (f": {label}" if series.title else ""),
+        "title": fmt.text(series.title or label, 200),
+        "label": fmt.text(series.series, 200) + (f": {label}" if series.title else ""),
         "sentences": [line[0].upper() + line[1:] + "." for line in _remarks(series)],
         "figures": _figures(series),
         "attention": _attention(used),
         "charts": charts(series, used, number) if drawn else [],
         "control": [(chart, _controlled(chart, used, number)) for chart in series.control if drawn],
-        "runs": [] if links else mine[::-1],
+        "runs": [] if links else of_series[::-1],
         "page": links and links[series.series],
     }
 
 
 def _attention(used: Sequence[NightRun]) -> list[str]:
     """What the nights in force said of themselves: each kind of reason, in its latest words."""
-    said: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
+    by_kind: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
     for run in used:
         for reason in run.attention:
-            said.setdefault((reason.code, reason.column), []).append((run.night, reason.words))
-    latest_first = sorted(said.values(), key=lambda nights: nights[-1][0], reverse=True)
+            by_kind.setdefault((reason.code, reason.column), []).append((run.night, reason.words))
+    latest_first = sorted(by_kind.values(), key=lambda nights: nights[-1][0], reverse=True)
     return [
-        f"{shown.text(nights[-1][1], 300)} ({shown.plural(len(nights), 'night')}, "
-        f"last {shown.name(nights[-1][0])})"
+        f"{fmt.text(nights[-1][1], 300)} ({fmt.plural(len(nights), 'night')}, last {fmt.name(nights[-1][0])})"
         for nights in latest_first
     ]
 
@@ -227,12 +226,12 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[A
     work.line(nights, new, "second", "new")
     for height in near:
         work.line([1, len(used)], [height, height], "chance", "capacity")
-    found = _axes(
+    predictive = _axes(
         f"ppv-{number}", "Predictive value of those judged", "share of judged cases that had the condition, "
         "night by night, each case by the last word on it", "PPV to date", (0, 1), used, True,
     )  # fmt: skip
-    found.band(nights, [t.low for t in trend], [t.high for t in trend], "first")
-    found.line(nights, [t.value for t in trend], "first", "PPV")
+    predictive.band(nights, [t.low for t in trend], [t.high for t in trend], "first")
+    predictive.line(nights, [t.value for t in trend], "first", "PPV")
     far = [run.drift.distance if run.drift else None for run in used]
     limit = [_limit(run.drift) if run.drift else None for run in used]
     known = [value for value in [*far, *limit] if value is not None]
@@ -243,12 +242,12 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[A
     )  # fmt: skip
     drift.line(nights, far, "first", "distance")
     drift.line(nights, limit, "second", "limit")
-    drawn = [work, *([found] if any(t.value is not None for t in trend) else []), drift]
+    pictures = [work, *([predictive] if any(t.value is not None for t in trend) else []), drift]
     # Every chart of a series has the same phases, and there is always one of the workload.
     phases = series.control[0].phases if series.control else []
-    for axes in drawn:
+    for axes in pictures:
         _mark_changes(axes, phases)
-    return drawn
+    return pictures
 
 
 # Title of a control chart, and of its axis.
@@ -266,7 +265,7 @@ def _controlled(chart: ControlChart, used: Sequence[NightRun], number: int) -> A
     tops = [value for point in points for value in (point.share, point.high) if value is not None]
     out = sum(point.outside for point in points)
     known = any(phase.centre is not None for phase in chart.phases)
-    limits = f"{shown.plural(out, 'night')} beyond the limits" if known else "no limits yet"
+    limits = f"{fmt.plural(out, 'night')} beyond the limits" if known else "no limits yet"
     axes = _axes(
         f"{chart.measure}-{number}", title, f"{counted}, with control limits; {limits}",
         counted, (0, max(tops) * 1.08 or 0.01), used, True,
@@ -302,7 +301,7 @@ def _axes(
     used: Sequence[NightRun],
     as_percent: bool = False,
 ) -> Axes:
-    first, last = shown.name(used[0].night), shown.name(used[-1].night)
+    first, last = fmt.name(used[0].night), fmt.name(used[-1].night)
     axes = Axes(
         name=name, title=title, description=f"{title} from {first} to {last}: {description}.",
         x=(1, len(used)), y=y, x_label="Night", y_label=y_label, width=560, height=250,
@@ -311,7 +310,7 @@ def _axes(
     # Dates where the axis has the numbers of the nights.
     scale = (axes.right - axes.left) / max(len(used) - 1, 1)
     axes.x_ticks = [
-        Tick(round(axes.left + scale * i, 1), shown.name(used[i].night)[5:])
+        Tick(round(axes.left + scale * i, 1), fmt.name(used[i].night)[5:])
         for i in range(0, len(used), max(1, -(-len(used) // 6)))
     ]
     return axes
@@ -324,17 +323,17 @@ def _mark_changes(axes: Axes, phases: Sequence[Phase]) -> None:
         axes.upright(night, "validated", phase.began)
 
 
-def _limit(found: ScoreCounts) -> float | None:
+def _limit(counts: ScoreCounts) -> float | None:
     """Return the distance that chance exceeds one night in twenty (Kolmogorov, two samples)."""
-    n, m = sum(found.counted), sum(found.known)
+    n, m = sum(counts.counted), sum(counts.known)
     return 1.358 * ((n + m) / (n * m)) ** 0.5 if n and m else None
 
 
-def model_changes(found: HistoryDocument) -> list[tuple[str, Promotion | Retraining | Retirement]]:
+def model_changes(history: HistoryDocument) -> list[tuple[str, Promotion | Retraining | Retirement]]:
     """What became of models and series, in order."""
     changes: list[tuple[str, Promotion | Retraining | Retirement]] = [
-        *(("promoted", one) for one in found.promotions),
-        *(("trained again", one) for one in found.retrainings),
-        *(("retired", one) for one in found.retirements),
+        *(("promoted", one) for one in history.promotions),
+        *(("trained again", one) for one in history.retrainings),
+        *(("retired", one) for one in history.retirements),
     ]
     return sorted(changes, key=lambda change: change[1].entry)

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.schemas.run import Cluster, NightFeature, RunDocument, Slice, Voxels
 
 NOTABLE = 0.1
@@ -31,12 +31,12 @@ def data_section(run: RunDocument) -> dict[str, Any]:
     }
 
 
-def _remarks(found: NightFeature) -> list[str]:
+def _remarks(feature: NightFeature) -> list[str]:
     """What makes a feature stand out tonight."""
-    differs = found.missing - found.missing_training
+    differs = feature.missing - feature.missing_training
     remarks = ["more missing" if differs > 0 else "less missing"] if abs(differs) > NOTABLE else []
-    remarks += ["shifted"] if found.alarm else []
-    return remarks + ([f"{shown.count(found.unseen)} unseen"] if found.unseen else [])
+    remarks += ["shifted"] if feature.alarm else []
+    return remarks + ([f"{fmt.count(feature.unseen)} unseen"] if feature.unseen else [])
 
 
 WIDTH, HEIGHT = 720, 74
@@ -66,20 +66,20 @@ def strip(run: RunDocument) -> dict[str, object] | None:
         "past": _behind(scale.past_cases),
         "threshold": _inside((least - scale.low) * across),
         "room": _inside((room.score - scale.low) * across) if room else None,
-        "each": f"one dot {one}" if each == 1 else f"one dot up to {shown.plural(each, one)}",
-        "past_cases": shown.count(n_past),
-        "said": f"From low to high scores: {shown.count(sum(counts) - sum(flagged))} below the threshold, "
-        f"{shown.count(sum(flagged))} at or above it. Behind them {shown.plural(n_past, 'past case')}.",
+        "each": f"one dot {one}" if each == 1 else f"one dot up to {fmt.plural(each, one)}",
+        "past_cases": fmt.count(n_past),
+        "said": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
+        f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",
     }
 
 
 def _flagged(counts: Sequence[int], total: int) -> list[int]:
     """How many of each step are flagged: the highest, so many as there are."""
-    found, left = [0] * len(counts), total
+    flagged, left = [0] * len(counts), total
     for place in reversed(range(len(counts))):
-        found[place] = min(counts[place], left)
-        left -= found[place]
-    return found
+        flagged[place] = min(counts[place], left)
+        left -= flagged[place]
+    return flagged
 
 
 def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
@@ -112,16 +112,16 @@ PICTURE = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
 SLICE_WIDTH = 300
 
 
-def pictured(found: Slice) -> bool:
+def pictured(piece: Slice) -> bool:
     """Whether a slice holds pictures, and nothing else in their place."""
-    return bool(PICTURE.fullmatch(found.overlay) and PICTURE.fullmatch(found.heat))
+    return bool(PICTURE.fullmatch(piece.overlay) and PICTURE.fullmatch(piece.heat))
 
 
-def drawn_size(found: Slice) -> tuple[int, int]:
+def drawn_size(piece: Slice) -> tuple[int, int]:
     """Width and height of a slice on the page."""
-    tall = found.height * found.aspect
-    scale = SLICE_WIDTH / max(found.width, tall, 1)
-    return max(1, round(found.width * scale)), max(1, round(tall * scale))
+    tall = piece.height * piece.aspect
+    scale = SLICE_WIDTH / max(piece.width, tall, 1)
+    return max(1, round(piece.width * scale)), max(1, round(tall * scale))
 
 
 def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report import night, performance, worklist
 from screening.report.comparison import render_comparison
 from screening.report.drawing import draw
@@ -38,7 +38,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,
-        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+        footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
 
 
@@ -49,7 +49,7 @@ def render_head(document: Mapping[str, object]) -> str:
         "head.html.j2",
         {"useful": performance.usefulness(model), **_head(model, None)},
         styles=("report.css", "model.css"),
-        footer=f"model {shown.text(model.sha256 or 'not recorded', 80)}",
+        footer=f"model {fmt.text(model.sha256 or 'not recorded', 80)}",
     )
 
 
@@ -78,7 +78,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
         templates=templates,
         **LIST,
         pictures=pictures,
-        footer=f"run {shown.name(run.run_id)}{worklist.trail(run)}",
+        footer=f"run {fmt.name(run.run_id)}{worklist.trail(run)}",
     )
 
 
@@ -109,9 +109,9 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         "run": run,
         "external": None,
         "banner": {
-            "title": shown.name(model.stated.title or f"Screening for {model.task.label}"),
+            "title": fmt.name(model.stated.title or f"Screening for {model.task.label}"),
             "kind": "Trained model" if run is None else "Night of",
-            "date": "" if run is None else shown.name(run.date),
+            "date": "" if run is None else fmt.name(run.date),
         },
         "explained": {
             "by_group": model.validation.grouped,
@@ -132,7 +132,7 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
         "case.html.j2",
         {"line": line, "people": worklist.others(night_of.model), **_head(night_of.model, night_of)},
         templates=templates,
-        footer=f"run {shown.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
+        footer=f"run {fmt.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
     )
 
 
@@ -141,8 +141,8 @@ BASIS = "patients of this cohort, scored by a model that had not seen them"
 
 def render_validation(document: Mapping[str, object], templates: Path | None = None) -> str:
     """Return the page of a parsed ``validation.json``; `templates` as of `screening.report.render_model`."""
-    found = ExternalValidation.from_dict(document)
-    blocks = figures_of(found.here) | {"external": found, "basis": BASIS}
+    validation = ExternalValidation.from_dict(document)
+    blocks = figures_of(validation.here) | {"external": validation, "basis": BASIS}
     blocks["banner"] |= {"kind": "External validation"}
     return draw(
         "validation.html.j2",
@@ -150,26 +150,30 @@ def render_validation(document: Mapping[str, object], templates: Path | None = N
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,
-        footer=f"external validation of model {shown.name(found.model.id)}",
+        footer=f"external validation of model {fmt.name(validation.model.id)}",
     )
 
 
-def render_overview(found: OverviewDocument) -> str:
+def render_overview(overview: OverviewDocument) -> str:
     """Return the page; the same document always gives the same text."""
-    tables = (("Tonight", found.series), ("Missed nights", found.caught_up), ("In shadow", found.shadows))
+    tables = (
+        ("Tonight", overview.series),
+        ("Missed nights", overview.caught_up),
+        ("In shadow", overview.shadows),
+    )
     return draw(
         "overview.html.j2",
         {
             "banner": {
-                "title": shown.text(found.title, 200),
+                "title": fmt.text(overview.title, 200),
                 "kind": "All series, night of",
-                "date": found.night,
+                "date": overview.night,
             },
-            "overview": found,
+            "overview": overview,
             "tables": [(title, _worst_first(lines)) for title, lines in tables if lines],
         },
         styles=("report.css", "stacked.css", "overview.css"),
-        footer=f"overview of {shown.name(found.night)}, exit code {found.exit_code}",
+        footer=f"overview of {fmt.name(overview.night)}, exit code {overview.exit_code}",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.report.charts import Axes
 from screening.report.rules import best_other, usefulness_of
 from screening.schemas import validation
@@ -17,6 +17,8 @@ from screening.schemas.validation import Beside, Calibration, DecisionCurve, Ope
 
 MOST_PANELS = 6
 MOST_STEPS = 240
+NEARLY_ALL = 0.98
+"""Share of flagged rows beyond which nobody explores a threshold."""
 
 
 class Curve:
@@ -43,8 +45,9 @@ class Curve:
         """Return the thresholds between which anything changes, one to keep included, with a little air."""
         sensitivity, specificity = self.columns["sensitivity"], self.columns["specificity"]
         ends = (sensitivity == 1) & (specificity == 0) | (sensitivity == 0) & (specificity == 1)
-        moving = self.threshold[~ends] if not ends.all() else self.threshold
-        kept = [*moving.tolist(), *([keep] if abs(keep) < shown.BEYOND_SCORES else [])] or [0.0, 1.0]
+        # A few rows of very low scores would press all the others into a line.
+        moving = self.threshold[~ends & ~(self.columns["flag_rate"] > NEARLY_ALL)]
+        kept = [*moving.tolist(), *([keep] if abs(keep) < fmt.BEYOND_SCORES else [])] or [0.0, 1.0]
         air = 0.02 * (max(kept) - min(kept)) or 0.5
         return min(kept) - air, max(kept) + air
 
@@ -83,7 +86,7 @@ def panels(model: ModelDocument, run: RunDocument | None, places: int) -> list[d
 
 
 def _trade_off(point: OperatingPointFacts, curve: Curve, tally: Tally, places: int, number: int) -> Axes:
-    threshold = "none, flags every row" if point.flags_everything else shown.fixed(point.threshold, places)
+    threshold = "none, flags every row" if point.flags_everything else fmt.fixed(point.threshold, places)
     axes = Axes(
         name=f"tradeoff-{number}", x=curve.window(point.threshold), y=(0.0, 1.0), y_label="share", height=450,
         x_label="threshold: flagged at this score or above", margins=(52, 96, 46, 56),
@@ -95,9 +98,9 @@ def _trade_off(point: OperatingPointFacts, curve: Curve, tally: Tally, places: i
         axes.line(curve.threshold, curve.columns[figure], kind, figure)
     axes.upright(point.threshold, "validated", f"validated {threshold}")
     if tally.thresholds:
-        axes.second_axis("flagged tonight", lambda t: shown.count(tally.at(t)))
+        axes.second_axis("flagged tonight", lambda t: fmt.count(tally.at(t)))
     else:
-        axes.second_axis("reviews per 100 rows", lambda t: shown.per_hundred(curve.at("flag_rate", t)))
+        axes.second_axis("reviews per 100 rows", lambda t: fmt.per_hundred(curve.at("flag_rate", t)))
     return axes
 
 
@@ -155,9 +158,9 @@ def _slider(
         },
         "flagged": counts if tally.thresholds else None,
         "start": min(1000, max(0, round(1000 * (validated - low) / (high - low)))),
-        "said": f"threshold {shown.fixed(validated, places)}, "
-        f"sensitivity {shown.percent(point.sensitivity)}, specificity {shown.percent(point.specificity)}"
-        + (f", {shown.count(flagged)} flagged" if flagged is not None else ""),
+        "said": f"threshold {fmt.fixed(validated, places)}, "
+        f"sensitivity {fmt.percent(point.sensitivity)}, specificity {fmt.percent(point.specificity)}"
+        + (f", {fmt.count(flagged)} flagged" if flagged is not None else ""),
     }
 
 
@@ -167,10 +170,12 @@ def _short(value: float | None) -> float | None:
 
 def rarest_first(model: ModelDocument) -> list[int]:
     """Return the places of the classes in the confusion matrix, rare classes first; none without a matrix."""
-    found = model.validation.confusion
-    if found is None:
+    confusion = model.validation.confusion
+    if confusion is None:
         return []
-    return sorted(range(len(found.classes)), key=lambda i: (sum(found.counts[i]), found.classes[i]))
+    return sorted(
+        range(len(confusion.classes)), key=lambda i: (sum(confusion.counts[i]), confusion.classes[i])
+    )
 
 
 def froc(model: ModelDocument) -> Axes | None:
@@ -208,10 +213,10 @@ def pruning_chart(model: ModelDocument) -> Axes | None:
         name="pruning", x=(0.0, float(len(steps))), y=(0.0, 1.0), x_label="support vectors removed",
         y_label="training rows", height=240, title="Support vectors removed",
         description=(
-            f"{shown.plural(len(steps), 'support vector')} of the larger class removed. On training rows, "
-            f"the rarer class found went from {shown.percent(accuracy[0])} after the first to "
-            f"{shown.percent(accuracy[-1])}, the larger class flagged from {shown.percent(error[0])} to "
-            f"{shown.percent(error[-1])}."
+            f"{fmt.plural(len(steps), 'support vector')} of the larger class removed. On training rows, "
+            f"the rarer class found went from {fmt.percent(accuracy[0])} after the first to "
+            f"{fmt.percent(accuracy[-1])}, the larger class flagged from {fmt.percent(error[0])} to "
+            f"{fmt.percent(error[-1])}."
         ),
     )  # fmt: skip
     axes.line(numbers, accuracy, "first", "rare found")
@@ -264,16 +269,16 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     axes.line(flags, curve.columns["sensitivity"], "first")
     if capacity is not None:
         size = min(ROUND, key=lambda rows: abs(capacity / rows - flag_rate))
-        axes.upright(100 * capacity / size, "capacity", f"capacity, night of {shown.count(size)} rows")
+        axes.upright(100 * capacity / size, "capacity", f"capacity, night of {fmt.count(size)} rows")
         axes.second_axis(
-            f"rows a night for which {shown.plural(capacity, 'review')} are enough",
-            lambda x: shown.count(100 * capacity / x) if x else "any",
+            f"rows a night for which {fmt.plural(capacity, 'review')} are enough",
+            lambda x: fmt.count(100 * capacity / x) if x else "any",
         )
     axes.mark(100 * flag_rate, sensitivity, "validated", "validated threshold")
     at, other = _other_at(model, point), best_other(model.validation.comparison)
     if at and other:
         axes.dot(*at, "other")
-        axes.note(*at, "second", shown.name(other.recipe))
+        axes.note(*at, "second", fmt.name(other.recipe))
     return axes
 
 
@@ -287,15 +292,15 @@ FIGURES = {
 
 def beside(model: ModelDocument) -> dict[str, object] | None:
     """Return what stands beside other methods: figures, and in which the method is shown to differ."""
-    found = model.validation.comparison
-    if found is None:
+    comparison = model.validation.comparison
+    if comparison is None:
         return None
-    columns = {name: title for name, title in FIGURES.items() if found.figures.get(name) is not None}
-    trained = [other for other in found.beside if other.reason is None]
+    columns = {name: title for name, title in FIGURES.items() if comparison.figures.get(name) is not None}
+    trained = [other for other in comparison.beside if other.reason is None]
     return {
         "columns": columns,
         "rows": [(other, *_differing(other, columns)) for other in trained],
-        "failed": [other for other in found.beside if other.reason is not None],
+        "failed": [other for other in comparison.beside if other.reason is not None],
     }
 
 
@@ -315,14 +320,14 @@ def chances_of(model: ModelDocument) -> dict[str, dict[str, object]]:
     """
     charts: dict[str, dict[str, object]] = {}
     for number, point in enumerate(model.points):
-        found = model.validation.calibration.get(point.label)
-        if found is None or not found.earned or found.decision_curve is None:
+        calibration = model.validation.calibration.get(point.label)
+        if calibration is None or not calibration.earned or calibration.decision_curve is None:
             continue
-        curve, chance = found.decision_curve, _chance_at(found, point)
+        curve, chance = calibration.decision_curve, _chance_at(calibration, point)
         pairs = zip(curve.threshold, curve.model, curve.all, strict=True)
         useful = [t for t, benefit, everyone in pairs if benefit > max(everyone, 0.0) + 1e-9]
         charts[point.label] = {
-            "reliability": _reliability(found, number),
+            "reliability": _reliability(calibration, number),
             "worth": _worth(curve, point, chance, number),
             "worth_from": min(useful, default=None),
             "worth_to": max(useful, default=None),
@@ -332,8 +337,8 @@ def chances_of(model: ModelDocument) -> dict[str, dict[str, object]]:
     return charts
 
 
-def _reliability(found: Calibration, number: int) -> Axes:
-    bins = found.reliability
+def _reliability(calibration: Calibration, number: int) -> Axes:
+    bins = calibration.reliability
     axes = Axes(
         name=f"reliability{number}", x=(0, 1), y=(0, 1), x_label="Predicted chance",
         y_label="Observed frequency", width=330, height=260, margins=(12, 24, 46, 56),
@@ -363,12 +368,12 @@ def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | Non
     return axes
 
 
-def _chance_at(found: Calibration, point: OperatingPointFacts) -> float | None:
+def _chance_at(calibration: Calibration, point: OperatingPointFacts) -> float | None:
     """The chance of the condition that belongs to the threshold in use."""
-    if found.platt is None or point.flags_everything or point.sensitivity.value is None:
+    if calibration.platt is None or point.flags_everything or point.sensitivity.value is None:
         return None
     at = np.array([point.threshold])
-    return float(found.platt.chances(at)[0][0])
+    return float(calibration.platt.chances(at)[0][0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

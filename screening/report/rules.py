@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.schemas.base import Estimate, Reason
 from screening.schemas.comparison import ExternalValidation
 from screening.schemas.model import ModelDocument
@@ -54,11 +54,11 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     "not shown" where figures are too uncertain, flags are not shown to hit more often than chance, or
     nothing simpler stands beside it; else "yes".
     """
-    found = model.validation.comparison
-    other = best_other(found)
+    comparison = model.validation.comparison
+    other = best_other(comparison)
     useless = [each for each in model.attention if each.code in USELESS]
     unsure = [each for each in model.attention if each.code in UNSURE]
-    worse = [*beaten(found)]
+    worse = [*beaten(comparison)]
     unsure += [*flags_like_chance(model), *_not_compared(other)]
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
@@ -67,9 +67,9 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     return Usefulness(verdict, words, (*useless, *worse, *unsure))
 
 
-def best_other(found: BesideFacts | None) -> Beside | None:
+def best_other(comparison: BesideFacts | None) -> Beside | None:
     """The best of the other methods at its own threshold: sensitivity and specificity together."""
-    tried = [each for each in found.beside if each.figures is not None] if found else []
+    tried = [other for other in comparison.beside if other.figures is not None] if comparison else []
     return max(tried, key=_worth, default=None)
 
 
@@ -100,9 +100,9 @@ def _better(other: Beside) -> list[str]:
     return [name for name, gap in _gaps(other).items() if gap.low is not None and gap.low > 0]
 
 
-def beaten(found: BesideFacts | None) -> Iterator[Reason]:
+def beaten(comparison: BesideFacts | None) -> Iterator[Reason]:
     """That the best of the other methods is shown to be better, where it is."""
-    other = best_other(found)
+    other = best_other(comparison)
     gaps = {} if other is None else _gaps(other)
     lower = [name for name, gap in gaps.items() if gap.high is not None and gap.high < -AHEAD]
     if other is not None and lower and not _better(other):
@@ -223,7 +223,7 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
     for point in model.points:
         cases, which = point.n_positive, _which(model, point.label)
         if cases < FEW_CASES:
-            words = f"Only {shown.plural(cases, 'case')}{which} to learn and validate from."
+            words = f"Only {fmt.plural(cases, 'case')}{which} to learn and validate from."
             yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
         yield from list(_no_use(point)) or _too_wide(point, which)
         area = model.validation.summary.get(point.label)
@@ -322,7 +322,7 @@ def _counts(run: RunDocument) -> Iterator[Reason]:
         words = "The counts do not add up: cases are not new plus pending plus ruled out plus known."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)
     if counts.refused > 0:
-        words = f"{shown.plural(counts.refused, 'row')} refused and not scored."
+        words = f"{fmt.plural(counts.refused, 'row')} refused and not scored."
         remedy = "Have the source correct them; the reasons are listed."
         yield Reason("rows_refused", words, None, counts.refused, 0.0, remedy)
 
@@ -332,7 +332,7 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
     if capacity is not None and reviews > capacity:
         one = " patients" if run.unit == "patient" else ""
         state = "wait for a review" if reviews != run.to_review else "flagged"
-        words = f"{reviews:,}{one} {state}, but capacity is {shown.plural(capacity, 'review')} a night."
+        words = f"{reviews:,}{one} {state}, but capacity is {fmt.plural(capacity, 'review')} a night."
         remedy = "Review from the top of the list, or choose a threshold by --max-flag-rate."
         yield Reason("over_capacity", words, None, reviews, capacity, remedy)
     expected = flags_expected(run.model, run.counts.scored)
@@ -391,28 +391,30 @@ def _quiet_by_chance(model: ModelDocument, rows: int) -> bool:
     return rate is not None and rate > 0.0 and (1.0 - rate) ** rows >= 0.01
 
 
-def of_validation(found: ExternalValidation) -> list[Reason]:
+def of_validation(validation: ExternalValidation) -> list[Reason]:
     """Reasons to look twice before a model is used where it was tried: what is shown to be worse there."""
-    return [*_not_kept(found), *_chances_off(found)]
+    return [*_not_kept(validation), *_chances_off(validation)]
 
 
-def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
+def _not_kept(validation: ExternalValidation) -> Iterator[Reason]:
     """Figures that are shown to be lower than promised."""
-    for point in found.operating_points:
-        one, which = found.classes[point.label], _which(found.model, point.label)
-        area = found.figures.summary[point.label].auroc
-        lesions = [each.sensitivity if each else Estimate() for each in (point.lesions, one.promise.lesions)]
+    for point in validation.operating_points:
+        elsewhere, which = validation.classes[point.label], _which(validation.model, point.label)
+        area = validation.figures.summary[point.label].auroc
+        lesions = [
+            value.sensitivity if value else Estimate() for value in (point.lesions, elsewhere.promise.lesions)
+        ]
         for figure, seen, past in (
-            ("sensitivity", point.sensitivity, one.promise.sensitivity),
-            ("specificity", point.specificity, one.promise.specificity),
-            ("auroc", area, one.promise.auroc),
+            ("sensitivity", point.sensitivity, elsewhere.promise.sensitivity),
+            ("specificity", point.specificity, elsewhere.promise.specificity),
+            ("auroc", area, elsewhere.promise.auroc),
             ("lesions", lesions[0], lesions[1]),
         ):
-            high = one.differences[figure].high if figure in one.differences else None
+            high = elsewhere.differences[figure].high if figure in elsewhere.differences else None
             if high is None or high >= 0 or seen.value is None or past.value is None:
                 continue
             here, then = (
-                f"{each:.2f}" if figure == "auroc" else f"{each:.0%}" for each in (seen.value, past.value)
+                f"{value:.2f}" if figure == "auroc" else f"{value:.0%}" for value in (seen.value, past.value)
             )
             name = {"auroc": "AUROC", "lesions": "Share of lesions found"}.get(figure, figure.capitalize())
             yield Reason(
@@ -423,20 +425,20 @@ def _not_kept(found: ExternalValidation) -> Iterator[Reason]:
             )  # fmt: skip
 
 
-def _chances_off(found: ExternalValidation) -> Iterator[Reason]:
+def _chances_off(validation: ExternalValidation) -> Iterator[Reason]:
     """Chances that are shown to be too high or too low on the whole, or too extreme."""
-    for label, one in found.figures.calibration.items():
-        said: list[str] = []
-        ratio, low, high = (one.observed_expected or Estimate()).ends
-        slope, _, steepest = (one.slope or Estimate()).ends
+    for label, calibration in validation.figures.calibration.items():
+        faults: list[str] = []
+        ratio, low, high = (calibration.observed_expected or Estimate()).ends
+        slope, _, steepest = (calibration.slope or Estimate()).ends
         if ratio is not None and not low <= 1 <= high:
             side = "low" if ratio > 1 else "high"
-            said.append(f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to")
+            faults.append(f"are too {side} here: {ratio:.2f} times as many cases were seen as they add up to")
         if steepest is not None and steepest < 1:
-            said.append(f"are too extreme here (calibration slope {slope:.2f})")
-        if said:
+            faults.append(f"are too extreme here (calibration slope {slope:.2f})")
+        if faults:
             yield Reason(
-                "chance_misfit", f"Chances{_which(found.model, label)} {' and '.join(said)}.", None,
+                "chance_misfit", f"Chances{_which(validation.model, label)} {' and '.join(faults)}.", None,
                 slope if ratio is None else ratio,
                 remedy="Do not go by the chances in this place; ranks and thresholds may still hold.",
             )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
-from screening.report import format as shown
+from screening.report import format as fmt
 from screening.schemas.base import Range
 from screening.schemas.model import Declared, ModelDocument
 from screening.schemas.run import (
@@ -57,27 +57,27 @@ class Value:
         return "" if self.value == "yes" else self.value
 
 
-def value_of(model: ModelDocument, found: Contribution, places: int) -> Value:
+def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
     """Return what is shown of a contribution; `places` are the decimals of scores."""
-    declared = model.declared(found.feature)
-    value = as_number(found.value, declared)
+    declared = model.declared(contribution.feature)
+    value = as_number(contribution.value, declared)
     words = value_text(value, declared)
     absent = value == "missing"
     known = not declared.on_other_scale and not absent
-    reference = found.reference if known else None
-    seen = found.seen if known and not reference else None
+    reference = contribution.reference if known else None
+    seen = contribution.seen if known and not reference else None
     return Value(
-        feature=shown.name(model.title_of(found.feature)),
-        about=shown.text(declared.description or "", 200),
+        feature=fmt.name(model.title_of(contribution.feature)),
+        about=fmt.text(declared.description or "", 200),
         value=words,
-        unit="" if absent else shown.unit(found.unit),
-        range=shown.value_range(reference or seen),
+        unit="" if absent else fmt.unit(contribution.unit),
+        range=fmt.value_range(reference or seen),
         range_is="reference range" if reference else f"range in past {others(model)}",
         outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
-        raises=found.direction != "lowers",
-        change=shown.minus(f"{found.change:+.{places}f}"),
-        bar=_bar(found),
-        past=_past(found, words, others(model)),
+        raises=contribution.direction != "lowers",
+        change=fmt.minus(f"{contribution.change:+.{places}f}"),
+        bar=_bar(contribution),
+        past=_past(contribution, words, others(model)),
     )
 
 
@@ -86,22 +86,22 @@ def others(model: ModelDocument) -> str:
     return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
 
 
-def _bar(found: Contribution) -> Markup:
-    if found.lower is not None:
-        return Markup(f"M{MIDDLE} 2h{100 * found.lower - MIDDLE:.0f}")
-    if found.alike is not None:
-        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - found.alike):.0f}")
+def _bar(contribution: Contribution) -> Markup:
+    if contribution.lower is not None:
+        return Markup(f"M{MIDDLE} 2h{100 * contribution.lower - MIDDLE:.0f}")
+    if contribution.alike is not None:
+        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - contribution.alike):.0f}")
     return Markup("")
 
 
-def _past(found: Contribution, value: str, people: str) -> str:
-    if found.alike is not None:
+def _past(contribution: Contribution, value: str, people: str) -> str:
+    if contribution.alike is not None:
         as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
-        return f"{as_in} {shown.percent(found.alike)} of past {people}"
-    if found.lower is None:
+        return f"{as_in} {fmt.percent(contribution.alike)} of past {people}"
+    if contribution.lower is None:
         return ""
-    share = max(found.lower, 1 - found.lower)
-    return f"{'higher' if found.lower >= 0.5 else 'lower'} than {shown.percent(share)} of past {people}"
+    share = max(contribution.lower, 1 - contribution.lower)
+    return f"{'higher' if contribution.lower >= 0.5 else 'lower'} than {fmt.percent(share)} of past {people}"
 
 
 def as_number(value: str, declared: Declared) -> str | float:
@@ -121,16 +121,16 @@ def value_text(value: str | float | None, declared: Declared) -> str:
     kind, categories = declared.type, declared.categories or ()
     if isinstance(value, bool) or (kind == "boolean" and value in (0, 1)):
         return "yes" if value else "no"
-    if not shown.finite(value):
-        return shown.name(value)
+    if not fmt.finite(value):
+        return fmt.name(value)
     if kind == "ordinal" and float(value).is_integer() and 0 <= value < len(categories):
-        return shown.name(categories[int(value)])
-    return shown.number(value)
+        return fmt.name(categories[int(value)])
+    return fmt.number(value)
 
 
 def _outside(value: str | float, bounds: Range | None, below: str, above: str) -> str:
     """Return the word for a value below or above a range, nothing for one within."""
-    if not shown.finite(value) or bounds is None:
+    if not fmt.finite(value) or bounds is None:
         return ""
     low, high = bounds
     if high is not None and value > high:
@@ -198,7 +198,7 @@ class Line:
 
 
 def _place(listed: Listed | Sampled) -> list[str]:
-    return [shown.name(text) for text in (listed.display or {}).values()]
+    return [fmt.name(text) for text in (listed.display or {}).values()]
 
 
 def scores(run: RunDocument) -> list[float]:
@@ -208,7 +208,7 @@ def scores(run: RunDocument) -> list[float]:
 
 def score_places(model: ModelDocument, others: list[float]) -> int:
     """Return the decimals with which every score and threshold of the page is shown."""
-    return max(shown.decimals([*others, *(point.threshold for point in model.points)]), 3)
+    return max(fmt.decimals([*others, *(point.threshold for point in model.points)]), 3)
 
 
 def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
@@ -216,7 +216,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
     model = run.model
     line = Line(
         case=case,
-        id=shown.name(case.id),
+        id=fmt.name(case.id),
         as_it_is=as_it_is(case.id),
         score=case.score,
         odds=_odds(run, case),
@@ -246,10 +246,8 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
     threshold = next(point.threshold for point in run.model.points if point.label == case.label)
     said = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
-        said += (
-            f": number {shown.count(case.rank)} of {shown.count(run.cases_total)}, the highest score first"
-        )
-    facts = [*line.facts, ("Threshold", shown.fixed(threshold, places))]
+        said += f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the highest score first"
+    facts = [*line.facts, ("Threshold", fmt.fixed(threshold, places))]
     return replace(line, facts=facts, remarks=[said, *line.remarks])
 
 
@@ -261,11 +259,11 @@ def line_of_group(
 
     `rows` are those that the page names, the highest score first; `volume` is what is flagged of its image.
     """
-    flagged = f"{shown.count(group.flagged)} of {shown.plural(group.rows, run.model.unit_of_review)}"
-    share = shown.percent(group.flagged / group.rows)
+    flagged = f"{fmt.count(group.flagged)} of {fmt.plural(group.rows, run.model.unit_of_review)}"
+    share = fmt.percent(group.flagged / group.rows)
     return Line(
         case=group,
-        id=shown.name(group.group),
+        id=fmt.name(group.group),
         as_it_is=as_it_is(group.group),
         score=group.top_score,
         odds=_odds(run, group),
@@ -281,12 +279,12 @@ def line_of_group(
 def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
-        words, ends = shown.chance(case.chance), shown.chance_ci(case.chance)
+        words, ends = fmt.chance(case.chance), fmt.chance_ci(case.chance)
         return _drawn(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
-    words = f"top {shown.percent(case.p_value)}"
+    words = f"top {fmt.percent(case.p_value)}"
     n = run.discoveries.n_calibration if run.discoveries else RAREST
     p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
-    return _drawn(words, f"{words}{_interval(shown.ci(case.p_value))}", p or 0.0, high, low)
+    return _drawn(words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low)
 
 
 def _interval(ends: str) -> str:
@@ -306,16 +304,16 @@ def _drawn(words: str, said: str, value: float, low: float | None, high: float |
 
 def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
     facts = [
-        ("Above threshold" if run.model.by_excess else "Score", shown.fixed(score, places)),
-        ("p-value", shown.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
+        ("Above threshold" if run.model.by_excess else "Score", fmt.fixed(score, places)),
+        ("p-value", fmt.p_value(case.p_value) + (" · FDR" if case.discovery else "")),
     ]
     if not isinstance(case, Case):
         return facts
     if case.chance is not None:
-        ends = shown.chance_ci(case.chance)
-        facts.append(("Chance", shown.chance(case.chance) + (f" ({ends})" if ends else "")))
-    whose = [("Patient", shown.name(case.group))] if case.group is not None else []
-    return [*whose, *([("Class", shown.name(case.label))] if run.model.multi else []), *facts]
+        ends = fmt.chance_ci(case.chance)
+        facts.append(("Chance", fmt.chance(case.chance) + (f" ({ends})" if ends else "")))
+    whose = [("Patient", fmt.name(case.group))] if case.group is not None else []
+    return [*whose, *([("Class", fmt.name(case.label))] if run.model.multi else []), *facts]
 
 
 def _on_class_scale(model: ModelDocument, case: Case) -> str:
@@ -338,15 +336,15 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [(_place(one), shown.name(one.id), as_it_is(one.id)) for one in run.sample],
+        "sampled": [(_place(one), fmt.name(one.id), as_it_is(one.id)) for one in run.sample],
     }
 
 
 def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
     """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
-    nights = f"{shown.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
+    nights = f"{fmt.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
-    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {shown.name(last.night)}" if last else ""
+    verdict = f"{WORDS.get(last.verdict, last.verdict)} on {fmt.name(last.night)}" if last else ""
     if not in_a_row and case.state == "known":
         nights = "known"
     elif not in_a_row and case.state == "new" and last:
@@ -357,7 +355,7 @@ def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
 
 def as_it_is(name: str) -> Markup:
     """Return an id with every character kept, for an attribute; empty where the reader sees just that."""
-    if shown.name(name) == name:
+    if fmt.name(name) == name:
         return Markup("")
     return Markup(str(escape(name)).replace("\r", "&#13;").replace("\n", "&#10;"))
 
@@ -367,8 +365,8 @@ def trail(run: RunDocument) -> str:
     book = run.ledger
     if book is None:
         return ""
-    again = f", revision {shown.count(book.revision)}" if book.revision > 1 else ""
-    return f"{again} · ledger entry {shown.count(book.entry)}, {shown.text(book.head[:16])}"
+    again = f", revision {fmt.count(book.revision)}" if book.revision > 1 else ""
+    return f"{again} · ledger entry {fmt.count(book.entry)}, {fmt.text(book.head[:16])}"
 
 
 def worklist(run: RunDocument, places: int) -> dict[str, Any]:
@@ -398,10 +396,10 @@ def _unnamed(flagged: int, named: int, *, erased: bool) -> str:
     """Say where those are who were flagged and are not in the list."""
     if flagged <= named:
         return ""
-    more, total = shown.count(flagged - named), shown.count(flagged)
+    more, total = fmt.count(flagged - named), fmt.count(flagged)
     if erased:
         return f"{more} of {total} flagged are not named here: erased since, or in flagged.csv alone."
-    return f"{more} more are flagged and stand in flagged.csv alone: {shown.count(named)} of {total} shown."
+    return f"{more} more are flagged and stand in flagged.csv alone: {fmt.count(named)} of {total} shown."
 
 
 def _patients(run: RunDocument, places: int) -> list[Line]:
@@ -428,7 +426,7 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
     parts: list[dict[str, object]] = []
     for start, stop in pairwise(cuts):
         beyond = ", beyond your reviews" if room is not None and start >= room else ""
-        words = f"{shown.count(start + 1)} to {shown.count(stop)} of {shown.count(len(waiting))}{beyond}"
+        words = f"{fmt.count(start + 1)} to {fmt.count(stop)} of {fmt.count(len(waiting))}{beyond}"
         parts.append(
             {
                 "lines": waiting[start:stop],
@@ -439,6 +437,6 @@ def _parts(run: RunDocument, flagged: Sequence[Line]) -> list[dict[str, object]]
             }
         )
     if judged:
-        title = f"{shown.count(len(judged))} judged before: no work of tonight"
+        title = f"{fmt.count(len(judged))} judged before: no work of tonight"
         parts.append({"lines": judged, "start": 1, "title": title, "stops": False, "judged": True})
     return parts

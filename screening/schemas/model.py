@@ -327,11 +327,14 @@ class ModelDocument(Document):
     @model_validator(mode="after")
     def _of_one_rule(self) -> Self:
         """Refuse figures of another rule, or another threshold, than the one in use."""
-        found = self.validation
-        comparison, forward = found.comparison, found.forward
+        validation = self.validation
+        comparison, forward = validation.comparison, validation.forward
         for number, point in enumerate(self.operating_points):
             name = point.label
-            at_threshold = [*found.subgroups.get(name, ()), *filter(None, [found.predictive.get(name)])]
+            at_threshold = [
+                *validation.subgroups.get(name, ()),
+                *filter(None, [validation.predictive.get(name)]),
+            ]
             if any(each.threshold != point.threshold for each in at_threshold):
                 raise ValueError(f"validation: figures of {name} are of another threshold")
             rules = [each.rule for each in at_threshold]

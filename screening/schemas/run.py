@@ -21,7 +21,7 @@ VERDICTS = get_args(Word)
 class Contribution(Document):
     """How far one value moves a case's score from what the median would give.
 
-    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    `lower` is the share of training rows with a lower value, `alike` that with the same category, yes or no.
     """
 
     feature: str
@@ -437,5 +437,5 @@ class RunDocument(Document):
 
     def observed(self, label: str) -> Observed | None:
         """How the flags of a watched class agree with the table's labels, where it has them."""
-        found = self.evaluation[label] if self.evaluation else None
-        return found if isinstance(found, Observed) else None
+        figures = self.evaluation[label] if self.evaluation else None
+        return figures if isinstance(figures, Observed) else None

@@ -315,7 +315,7 @@ def prepared(
     """The flagged rows, and what writes them in a form; UsageError where it cannot be written so."""
     if to not in exports.FORMS:
         raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
-    write = import_module(f"{exports.__name__}.{to.replace('-', '_')}").write
+    write = import_module(exports.FORMS[to]).write
     takes = {name: each for name, each in signature(write).parameters.items() if name != "flagged"}
     needed = {name for name, each in takes.items() if each.default is Parameter.empty}
     for names, does in ((needed - options.keys(), "needs"), (options.keys() - takes, "takes no")):

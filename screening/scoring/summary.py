@@ -17,11 +17,11 @@ from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
 from screening.metrics.calibration import p_values
-from screening.metrics.operating_point import performance
-from screening.metrics.performance import per_class, prevalence_tonight
+from screening.metrics.performance import per_class, performance, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.monitoring.drift import Gates
+from screening.registry import optional
 from screening.report.rules import drift_reason
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
@@ -43,7 +43,6 @@ from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.explaining import Top, cases_of, displayed
 from screening.scoring.reference_distribution import Discoveries, Drift, Standing, is_discovery, rarity_range
 from screening.scoring.rows import Rows
-from screening.scoring.voxels import pictured
 from screening.store.model import DISPLAY, Model, Scored
 from screening.store.serialization import versions
 
@@ -214,7 +213,7 @@ class Summary:
             drift=drift,
             subgroups=self.subgroups.facts(),
             prevalence_estimate=self._prevalence() if groups is None else None,
-            voxels=pictured(model.contract, model.watched, rows, stream.source.geometries)
+            voxels=optional("voxels").pictured(model.contract, model.watched, rows, stream.source.geometries)
             if model.contract.coordinates
             else None,
             geometries=tuple(stream.source.geometries),

@@ -101,10 +101,10 @@ def solve_coupled(problem: CoupledProblem, tol: float = 1e-3) -> tuple[np.ndarra
     """Alphas (n,), gap and number of steps; ``tol`` is in units of ``problem.scale``."""
     codes, c, upper = problem.codes.astype(np.int64), problem.c.astype(float), problem.upper.astype(float)
     coupling, diagonal = np.asarray(problem.coupling, float), problem.gram.diagonal().astype(float)
-    matrix, state = Active(problem.gram).rows(), np.zeros(2)
+    rows = Active(problem.gram).rows()
 
     def steps(alphas: np.ndarray, gradient: np.ndarray, limit: int) -> int:
-        given = (codes, coupling, c, diagonal, upper, alphas, gradient, state, *matrix)
+        given = (codes, coupling, c, diagonal, upper, alphas, gradient, rows)
         return int(single_steps(limit, tol * problem.scale, *given)[0])
 
     def jump(alphas: np.ndarray, gradient: np.ndarray) -> None:
@@ -220,7 +220,7 @@ def _newton(
 def _row_solution(linear, own, bound, bend, out):
     """min 1/2 bend |a|^2 + linear'a, a_m <= bound [m = own], sum a = 0.
 
-    a_m = min(bound_m, (level - linear_m) / bend); the level is found by adding classes in the order in
+    a_m = min(bound_m, (level - linear_m) / bend); the level comes of adding classes in the order in
     which they leave their bound.
     """
     k = linear.size

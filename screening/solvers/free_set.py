@@ -48,16 +48,13 @@ def _exchange(matrix, k, inside):
 
 
 @njit
-def invert(
-    free, c, inside,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def invert(free, c, inside, rows):
     """Inverse of the rescaled kernel over the points `free`; `inside` tells which of them it took."""
     n = free.size
     matrix = np.empty((n, n))
     for a in range(n):
         i = free[a]
-        row = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        row = fetch(i, rows)
         for b in range(n):
             matrix[a, b] = c[i] * c[free[b]] * row[free[b]]
         matrix[a, a] *= 1.0 + RIDGE
@@ -127,33 +124,25 @@ def go(free, inverse, inside, owed, s, upper, alpha, v, moved):
 
 
 @njit
-def spread(
-    free, moved, c, v,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def spread(free, moved, c, v, rows):
     """Bring the levels of all points up to date with what `moved`."""
     for a in range(free.size):
         if moved[a] != 0.0:
             i = free[a]
-            row = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+            row = fetch(i, rows)
             weight = c[i] * moved[a]
             for t in range(v.size):
                 v[t] -= c[t] * weight * row[t]
 
 
 @njit(nogil=True, cache=True)
-def newton_on_free_set(
-    s, c, upper, alpha, v,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def newton_on_free_set(s, c, upper, alpha, v, rows):
     """Move all free alphas to their optimum, and the levels v of all points with them."""
     widest()
     before = flush_tiny()
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     inside, moved = np.empty(free.size, np.bool_), np.zeros(free.size)
-    inverse = invert(
-        free, c, inside, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru
-    )
+    inverse = invert(free, c, inside, rows)
     go(free, inverse, inside, 0.0, s, upper, alpha, v, moved)
-    spread(free, moved, c, v, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+    spread(free, moved, c, v, rows)
     restore(before)

@@ -46,14 +46,7 @@ class LeaveOneOut:
         def task(first: int) -> None:
             mine = slice(first, None, threads)
             solve_without(
-                rows[mine],
-                _MOST_STEPS,
-                engine.stop,
-                *start,
-                np.zeros(2),
-                solutions[mine],
-                certificates[mine],
-                *matrix,
+                rows[mine], _MOST_STEPS, engine.stop, *start, solutions[mine], certificates[mine], matrix
             )
 
         run_in_threads(task, range(min(threads, len(rows))))
@@ -88,20 +81,15 @@ def _make_up(owed, s, c, upper, alpha, v, gram):
 
 
 @njit(nogil=True, cache=True)
-def solve_without(
-    left_out, limit, tol, s, c, diagonal, upper, alpha, v, state, solutions, certificates,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def solve_without(left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutions, certificates, rows):
     """For each row left out: its alphas into `solutions`; intercept, gap and steps into `certificates`."""
     free = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     taken = np.empty(free.size, np.bool_)
-    inverse = invert(
-        free, c, taken, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru
-    )
+    inverse = invert(free, c, taken, rows)
     for which in range(left_out.size):
         j = left_out[which]
         bounds, now, levels = upper.copy(), alpha.copy(), v.copy()
-        own, weight = gram[j], c[j] * s[j] * alpha[j]
+        own, weight = rows.gram[j], c[j] * s[j] * alpha[j]
         for t in range(s.size):
             levels[t] += c[t] * weight * own[t]
         bounds[j] = now[j] = 0.0
@@ -111,15 +99,9 @@ def solve_without(
                 leave(mine, a, inside)
         moved = np.zeros(free.size)
         owed = go(free, mine, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
-        spread(
-            free, moved, c, levels,
-            mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-        )  # fmt: skip
-        _make_up(owed, s, c, bounds, now, levels, gram)
-        steps, gap = pair_steps(
-            limit, tol, s, c, diagonal, bounds, now, levels, state,
-            mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-        )  # fmt: skip
+        spread(free, moved, c, levels, rows)
+        _make_up(owed, s, c, bounds, now, levels, rows.gram)
+        steps, gap = pair_steps(limit, tol, s, c, diagonal, bounds, now, levels, rows)
         certificates[which, 0], _ = certificate(s, bounds, now, levels)
         certificates[which, 1], certificates[which, 2] = max(gap, 0.0), steps
         solutions[which] = now

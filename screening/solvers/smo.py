@@ -73,7 +73,7 @@ def _solve_columns(
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
     smo_steps.solve_columns(
         chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
-        _feasible(problem, start), solved, certificates, *Active(problem.gram).rows(),
+        _feasible(problem, start), solved, certificates, Active(problem.gram).rows(),
     )  # fmt: skip
     return [
         Solution(alphas, float(intercept), float(gap), int(n_iter))
@@ -126,7 +126,6 @@ class _Engine:
         self.diagonal = diagonal
         self.upper = np.asarray(problem.upper, float) * self.unit
         self.p = np.asarray(problem.linear, float)
-        self.state = np.zeros(2)
         self.equality = problem.total is not None
         self.kept = np.array([self.stop, 1.0, 0.0])
         # Without an equality the loops take class numbers, and how these couple.
@@ -196,8 +195,8 @@ class _Engine:
         asked = self.tol * self.problem.scale
         self.kept[STOP] = self.stop
         steps, gap, stuck = smo_steps.climb(
-            chunks, chunk, limit, asked, may_leave, self.kept, self.coupling, *now, self.state,
-            *self.active.rows(),
+            chunks, chunk, limit, asked, may_leave, self.kept, self.coupling, *now,
+            self.active.rows(),
         )  # fmt: skip
         self.stop = float(self.kept[STOP])
         return steps, gap, stuck

@@ -108,11 +108,8 @@ def _place_of_score(best, score):
 
 
 @njit(nogil=True, cache=True)
-def pair_steps(
-    limit, tol, s, c, diagonal, upper, alpha, v, state,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
-    """Up to `limit` pair steps; returns (steps, gap); `state` gets the largest v up and the smallest low."""
+def pair_steps(limit, tol, s, c, diagonal, upper, alpha, v, rows):
+    """Up to `limit` pair steps; returns (steps, gap)."""
     widest()
     before = flush_tiny()
     m = s.size
@@ -123,7 +120,7 @@ def pair_steps(
     for t in range(m):
         _place_pair(t, s, alpha, upper, up, low)
     # The first pass only looks: with both weights zero the update changes nothing.
-    row_i, step_i, step_j = np.zeros(m, buffer.dtype), 0.0, 0.0
+    row_i, step_i, step_j = np.zeros(m, rows.buffer.dtype), 0.0, 0.0
     row_j = row_i
     steps = 0
     gap = INFINITY
@@ -142,10 +139,8 @@ def pair_steps(
         if block < 0 or not gap > tol or steps == limit:
             break
         i = block + _place_of(top, v[block : block + BLOCK], up[block : block + BLOCK])
-        if mode == DIRECT:  # fetch would find it too, for the price of a visit to 50 points
-            row_i = gram[i]
-        else:
-            row_i = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        # fetch would get a row that is held too, for the price of a visit to 50 points
+        row_i = rows.gram[i] if rows.mode == DIRECT else fetch(i, rows)
         own = curve[i]
         twice = np.float32(2.0) * c32[i]
         # Levels may differ by 1e-24, of which float32 knows no square; a power of two changes no digit.
@@ -162,10 +157,7 @@ def pair_steps(
         if block < 0:
             break
         j = block + _place_of_score(best, score[block : block + BLOCK])
-        if mode == DIRECT:
-            row_j = gram[j]
-        else:
-            row_j = fetch(j, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        row_j = rows.gram[j] if rows.mode == DIRECT else fetch(j, rows)
         both = c[i] * c[i] * diagonal[i] + c[j] * c[j] * diagonal[j]
         step = (top - v[j]) / max(both - 2.0 * c[i] * c[j] * row_i[j], CURVATURE * both)
         room_i = upper[i] - alpha[i] if s[i] > 0 else alpha[i]
@@ -184,16 +176,12 @@ def pair_steps(
         _place_pair(j, s, alpha, upper, up, low)
         step_i, step_j = c[i] * step, c[j] * step
         steps += 1
-    state[0], state[1] = top, bottom
     restore(before)
     return steps, gap
 
 
 @njit(nogil=True, cache=True)
-def single_steps(
-    limit, tol, label, coupling, c, diagonal, upper, alpha, gradient, state,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def single_steps(limit, tol, label, coupling, c, diagonal, upper, alpha, gradient, rows):
     """Up to `limit` coordinate steps without an equality, Q_ij = coupling[label_i, label_j] c_i c_j K_ij.
 
     The coordinate with the largest decrease of the objective, counting its bound, is taken each time.
@@ -209,7 +197,7 @@ def single_steps(
         rise[t] = 0.0 if alpha[t] < upper[t] else -INFINITY
         fall[t] = 0.0 if alpha[t] > 0.0 else -INFINITY
         bend[t] = max(coupling[label[t], label[t]] * c[t] * c[t] * diagonal[t], SMALLEST)
-    row = np.zeros(m, buffer.dtype)
+    row = np.zeros(m, rows.buffer.dtype)
     weights = np.zeros(coupling.shape[0])
     steps = 0
     gap = INFINITY
@@ -229,7 +217,7 @@ def single_steps(
         i = block
         while score[i] != best:
             i += 1
-        row = fetch(i, mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru)
+        row = fetch(i, rows)
         wanted = min(max(alpha[i] - gradient[i] / bend[i], 0.0), upper[i])
         for k in range(weights.size):
             weights[k] = coupling[label[i], k] * c[i] * (wanted - alpha[i])
@@ -237,7 +225,6 @@ def single_steps(
         rise[i] = 0.0 if wanted < upper[i] else -INFINITY
         fall[i] = 0.0 if wanted > 0.0 else -INFINITY
         steps += 1
-    state[0], state[1] = gap, 0.0
     restore(before)
     return steps, gap
 
@@ -271,10 +258,7 @@ def undecided(equality, s, upper, alpha, v):
 
 
 @njit
-def _moved_at_once(
-    kept, s, c, upper, alpha, v,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def _moved_at_once(kept, s, c, upper, alpha, v, rows):
     """Send the free alphas to their common optimum, where it takes no longer than the steps before."""
     n_free = 0
     for t in range(alpha.size):
@@ -283,10 +267,7 @@ def _moved_at_once(
     if not (pays and 2 <= n_free <= _FREE):
         return
     before, levels = alpha.copy(), v.copy()
-    newton_on_free_set(
-        s, c, upper, alpha, v,
-        mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-    )  # fmt: skip
+    newton_on_free_set(s, c, upper, alpha, v, rows)
     climbed = -0.5 * s * (v + levels) * (alpha - before)  # their sum is what the objective rose by
     # Where c spans many decades the block's inverse can be lost to rounding. A move uphill is taken back,
     # and pairs go on alone for twice as long, or move and pairs undo each other for ever.
@@ -298,10 +279,7 @@ def _moved_at_once(
 
 
 @njit(nogil=True, cache=True)
-def climb(
-    chunks, chunk, limit, asked, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, state,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+def climb(chunks, chunk, limit, asked, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, rows):
     """Up to `chunks` times `chunk` steps, `limit` in all; returns (steps, gap, whether no step was left).
 
     It ends before where the gap is below `asked` or what rounding leaves of it, or where points may be left
@@ -311,19 +289,10 @@ def climb(
     for _ in range(chunks):
         wanted = min(chunk, limit - done)
         if coupling is None:
-            _moved_at_once(
-                kept, signs, c, upper, alpha, v,
-                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-            )  # fmt: skip
-            steps, gap = pair_steps(
-                wanted, kept[STOP], signs, c, diagonal, upper, alpha, v, state,
-                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-            )  # fmt: skip
+            _moved_at_once(kept, signs, c, upper, alpha, v, rows)
+            steps, gap = pair_steps(wanted, kept[STOP], signs, c, diagonal, upper, alpha, v, rows)
         else:
-            steps, gap = single_steps(
-                wanted, kept[STOP], signs, coupling, c, diagonal, upper, alpha, v, state,
-                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-            )  # fmt: skip
+            steps, gap = single_steps(wanted, kept[STOP], signs, coupling, c, diagonal, upper, alpha, v, rows)
         done += steps
         kept[VISITS] += steps * alpha.size
         stuck = steps < wanted
@@ -338,15 +307,13 @@ def climb(
 
 @njit(nogil=True, cache=True)
 def solve_columns(
-    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, solutions, certificates,
-    mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-):  # fmt: skip
+    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, solutions, certificates, rows
+):
     """Solutions of an equality problem with a margin at each of `factors`, a row of them one c.
 
     Every point is looked at all the way. The first goes from `start`, each other one from the last solution.
     `solutions` gets the alphas, and `certificates` the intercept, the gap and the steps.
     """
-    state = np.zeros(2)
     before = start
     for k in range(len(factors)):
         largest, reach, margin = sizes(factors[k], diagonal, upper, linear)
@@ -358,16 +325,27 @@ def solve_columns(
         square = unit * unit
         c, bounds = factors[k] / unit, upper * square
         alpha = np.minimum(before, upper) * square
-        v = levels(True, signs, c, linear, alpha, gram)
+        v = levels(True, signs, c, linear, alpha, rows.gram)
         asked = tol * scale
         kept = np.array([asked, 1.0, 0.0])
         done = 0
         while True:
             steps, gap, stuck = climb(
-                chunks, chunk, limit - done, asked, False, kept, None,
-                signs, c, diagonal, bounds, alpha, v, state,
-                mode, active, gram, xt, kind, rate, buffer, slot_of, owner, newer, older, lru,
-            )  # fmt: skip
+                chunks,
+                chunk,
+                limit - done,
+                asked,
+                False,
+                kept,
+                None,
+                signs,
+                c,
+                diagonal,
+                bounds,
+                alpha,
+                v,
+                rows,
+            )
             done += steps
             last = kept[STOP]
             # Levels are known to their last digits alone.

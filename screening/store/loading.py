@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # Another processor or BLAS may differ in the last digits, another version in which sums are float32 (right to
 # 3e-5 of the largest, `kernels.pairwise.in_double`); a damaged machine differs in the first.
 SELF_TEST_TOLERANCE = 1e-4
-MOST_SELF_TEST_ROWS = 1000
 # Bytes of a file on disk; no model comes near.
 LARGEST = {"arrays.npz": 1 << 30, "validation.parquet": 256 << 20}
 
@@ -86,10 +85,6 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
             directory=folder,
             trained=trained,
         )
-        if not model.watched:
-            raise ModelError(f"{folder}: it watches no class")
-        if len(arrays["selftest/x"]) > MOST_SELF_TEST_ROWS:
-            raise ModelError(f"{folder}: it has more self-test rows than any model")
         again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
         raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error

@@ -18,20 +18,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from screening.contract.contract import Contract
+from screening.contract.contract import AXES, Contract
 from screening.data.cohort import Cohort
 from screening.data.encoding import Encoder
 from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
-from screening.imaging.lesions import Grid, lesion_map
 from screening.io.arrow_files import small_table
 from screening.io.columns import Columns
-from screening.io.images import AXES
 from screening.metrics.calibration import chances, likeliest, p_values
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
 from screening.recipes.recipe import Recipe
+from screening.registry import optional
 from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
@@ -326,8 +325,8 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
 def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray) -> Scored:
     """A batch at the model's operating points, from its decisions on the encoded rows."""
     if model.lesions is not None:
-        how, places = model.lesions, np.asarray(batch.coordinates)
-        decisions = lesion_map(Grid.of(places), decisions[:, 0], how.smoothing, how.min_voxels)[:, None]
+        places = np.asarray(batch.coordinates)
+        decisions = optional("lesions").scored_as_map(model.lesions, places, decisions)
     return Scored(encoded, decisions, rows_of(model, batch, decisions))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -11,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.ndimage import uniform_filter
 
-from screening.contract.contract import Contract, Feature
+from screening.contract.contract import AXES, Contract, Feature
 from screening.errors import CohortError, UsageError
 from screening.io.columns import floats, is_numeric, plain, stretches
-from screening.io.images import AXES
 from screening.io.readers import Batches, Part, Source
 
 STATISTICS = ("mean", "sd", "gradient")
@@ -151,14 +149,11 @@ class _Neighbours(Part):
         owners: dict[object, int],
     ):  # fmt: skip
         self.part, self.name, self.sha256, self.bytes = part, part.name, part.sha256, part.bytes
-        self.origin = part.origin
+        self.origin, self.stamps = part.origin, part.stamps
         self.group, self.axes, self.channels = group, list(axes), list(channels)
         self.size, self.owners = size, owners
-        names = [*part.header, *(name for channel in channels for name in derived(channel))]
-        self.form = replace(part.form, header=names)
-
-    def refuse_changed(self) -> None:
-        self.part.refuse_changed()
+        self.decimal_mark, self.other_marks = part.decimal_mark, part.other_marks
+        self.header = [*part.header, *(name for channel in channels for name in derived(channel))]
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from screening.errors import UsageError
+from screening.imaging.nifti import PatientMaps, file_name, maps_of, write_volumes
 from screening.schemas.run import RunDocument
-from screening.scoring.exports.nifti import PatientMaps, file_name, maps_of, write_volumes
 from screening.scoring.rows import FlaggedRows
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.ndimage import label as connected
 
-from screening.contract.contract import Contract
-from screening.data.neighbourhood import MOST_CELLS, on_grid, steps
-from screening.io.images import AXES
+from screening.contract.contract import AXES, Contract
+from screening.imaging.neighbourhood import MOST_CELLS, on_grid, steps
 from screening.schemas.run import Cluster, Geometry, Slice, Volume, Voxels
 from screening.scoring.rows import Rows
 from screening.store.model import TISSUE, tissue_of

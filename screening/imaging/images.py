@@ -17,9 +17,10 @@ from types import ModuleType
 import numpy as np
 import pyarrow as pa
 
+from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.io.readers import Batches, Form, Part, Source, all_of, refuse_header, refuse_many, stamp_of
+from screening.io.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
 from screening.schemas.run import Geometry
 
 SUFFIXES = (".nii", ".nii.gz")
@@ -28,7 +29,6 @@ MOST_VOXELS = 1 << 27
 # Millimetres by which the grids of one patient's images may differ: what rounding to float32 leaves.
 SAME_PLACE = 1e-3
 PATIENT = "patient_id"
-AXES = ("x", "y", "z")
 MASK = "mask"
 DATASET = "dataset_description.json"
 # What names patient, session and space is no part of a channel's name.
@@ -130,8 +130,8 @@ class PatientImages(Part):
     def __init__(self, patient: str, name: str, files: Files):
         self.patient, self.name = patient, name
         self.rows: int | None = None
-        self.form = Form([PATIENT, *AXES, *(column for column, _ in files if column != MASK)])
-        self._stamps = {path: stamp_of(path) for _, path in files}
+        self.header = [PATIENT, *AXES, *(column for column, _ in files if column != MASK)]
+        self.stamps = {path: stamp_of(path) for _, path in files}
         refuse_header(self)
         volumes = all_of(lambda file: read_header(file[1], f"{name}, {file[0]}"), files)
         self.volumes = {column: volume for (column, _), volume in zip(files, volumes, strict=True)}
@@ -147,7 +147,7 @@ class PatientImages(Part):
         ]
         if faults:
             raise CohortError(faults)
-        self.bytes = sum(size for size, _ in self._stamps.values())
+        self.bytes = sum(size for size, _ in self.stamps.values())
         digests = [f"{column} {digest_of(path)}\n" for column, path in files]
         self.sha256 = hashlib.sha256("".join(digests).encode()).hexdigest()
 
@@ -158,11 +158,6 @@ class PatientImages(Part):
         if affine is None:
             return None
         return Geometry(group=self.patient, shape=list(self._grid.shape), affine=affine.tolist())
-
-    def refuse_changed(self) -> None:
-        """CohortError where an image is not what it was when it was opened."""
-        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
-            raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the voxels of the mask, x running fastest.
@@ -201,7 +196,7 @@ class PatientImages(Part):
         return inside
 
 
-def open_images(folder: Path) -> Source:
+def opened(folder: Path) -> Source:
     """The source that a folder of NIfTI files or a BIDS dataset is.
 
     Raises UsageError: there are no images, or nibabel is not installed; CohortError: images that cannot be
@@ -230,7 +225,7 @@ def open_images(folder: Path) -> Source:
     return Source(parts, notes, group=PATIENT, geometries=[each for each in placed if each])
 
 
-def holds_images(folder: Path) -> bool:
+def holds(folder: Path) -> bool:
     """Whether a folder is one of images: a BIDS dataset, or folders with NIfTI files in them."""
     if not folder.is_dir():
         return False

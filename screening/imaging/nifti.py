@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from screening.errors import ModelError, UsageError
-from screening.io.images import library
+from screening.imaging.images import library
+from screening.imaging.voxels import MARK, by_patient
 from screening.schemas.run import Geometry
 from screening.scoring.rows import FlaggedRows, Rows
-from screening.scoring.voxels import MARK, by_patient
 from screening.store.publishing import publish
 
 MILLIMETRES = "mm"
