@@ -157,7 +157,7 @@ class Ward:
             x = self.model.encoder.transform(read_cohort(place, contract=self.model.contract))
         scores = self.model.decisions(x)[:, 0]
         for k in range(0 if mean else self.folds):
-            scores[self.machine == k] = self.model.ensemble.of_one(k, x[self.machine == k])[:, 0]
+            scores[self.machine == k] = self.model.ensemble.decision_of(k, x[self.machine == k])[:, 0]
         return cells_of(scores, self.edges)
 
     def alarmed(self, cell: np.ndarray, nights: int) -> str:

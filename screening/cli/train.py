@@ -270,9 +270,9 @@ def threshold(
     """
     chosen_by = rule.rule(required=True)
 
-    from screening.model_selection.revising import change_of, rechoose
+    from screening.model_selection.revising import change_of, set_threshold
 
-    revise = partial(rechoose, rule=chosen_by, reason=reason, watched=watched)
+    revise = partial(set_threshold, rule=chosen_by, reason=reason, watched=watched)
     after = _revised(model, revise, "threshold", change_of, revision)
     print_answer({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
 
