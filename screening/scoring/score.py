@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,6 @@ def score(
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
-        ledger.reserved(row_of_nights, night, model.digest if shadow else None) if ledger else nullcontext(),
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as transaction,
         publish(out, "run") as folder,

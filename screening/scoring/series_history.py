@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.data.ids import other_shape, said_of_ids
 from screening.errors import CohortError
-from screening.ledger.kinds import Night
+from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
 from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import LEAST, Gates, independent, own_nights

@@ -7,7 +7,7 @@ import glob
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,12 +155,13 @@ def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: st
     A night whose run was lost is missed too.
     `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
     """
-    plan, entered, excuses = network.series[name], published(ledger, name), excused(ledger, name)
+    plan, excuses = network.series[name], excused(ledger, name)
+    in_force, shadows = published(ledger, name)
     missed = [
         day
         for day in _caught_up(network, name, night)
-        if (day in entered.in_force or day not in excuses.given_up)
-        and _run_in_force(network.out(name, day), {entered.in_force.get(day)}) is None
+        if (day in in_force or day not in excuses.given_up)
+        and _run_in_force(network.out(name, day), {in_force.get(day)}) is None
         and _has_come(network.cohort(name, day))
     ]
     tasks = []
@@ -168,7 +169,7 @@ def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: st
         cohort, accept = network.cohort(name, day), accepted if day == night else None
         for model in (None, *plan.shadow):
             out, shadow = network.out(name, day, model), model is not None
-            run = _run_in_force(out, entered.shadow if shadow else {entered.in_force.get(day)})
+            run = _run_in_force(out, shadows if shadow else {in_force.get(day)})
             if run is not None and (accept or [file.sha256 for file in run.input.files] != digests(cohort)):
                 run = None
             tasks.append(
@@ -189,7 +190,7 @@ def _has_come(cohort: str) -> bool:
     return "://" not in cohort and (Path(cohort).exists() or bool(glob.glob(cohort, recursive=True)))
 
 
-def _run_in_force(out: Path, keys: set[str | None] | frozenset[str]) -> RunDocument | None:
+def _run_in_force(out: Path, keys: Collection[str | None]) -> RunDocument | None:
     """The run in a directory, if it is whole and one of these of the ledger."""
     try:
         run = RunDocument.from_dict(read_document(out, "run"))
@@ -329,7 +330,7 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
     if pages is None:
         return
     with open_ledger(network.ledger) as ledger:
-        in_force = published(ledger, name).in_force
+        in_force, _ = published(ledger, name)
         if in_force:
             pages.prepare()
         for day, key in sorted(in_force.items()):
