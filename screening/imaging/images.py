@@ -20,7 +20,7 @@ import pyarrow as pa
 from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.io.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
+from screening.io.readers import Batches, Part, Source, all_of, refuse_header, stamp_of
 from screening.schemas.run import Geometry
 
 SUFFIXES = (".nii", ".nii.gz")
@@ -211,7 +211,6 @@ def opened(folder: Path) -> Source:
         patients = {name: files for name, files in columns.items() if files}
     if not patients:
         raise UsageError(f"no NIfTI files of patients in {folder}")
-    refuse_many(len(patients), folder)
     numbered = enumerate(patients.items(), start=1)
     parts = all_of(lambda one: PatientImages(one[1][0], f"image {one[0]}", one[1][1]), numbered)
     placed = [part.geometry for part in parts]

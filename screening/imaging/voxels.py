@@ -224,32 +224,26 @@ def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
 class View:
     """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
 
-    axes: np.ndarray  # Shape (3,): of each axis of the file, the canonical one.
-    flipped: np.ndarray  # Shape (3,): whether it runs the other way.
-    last: np.ndarray  # Shape (3,): highest number along each axis of the file.
+    to_canonical: np.ndarray  # Shape (4, 4).
     spacing: np.ndarray  # Shape (3,): millimetres between voxels along the canonical axes.
 
     @classmethod
     def of(cls, geometry: Geometry) -> View:
         """As nibabel's `as_closest_canonical` turns an image of this grid."""
-        from nibabel.orientations import io_orientation
+        from nibabel.affines import voxel_sizes
+        from nibabel.orientations import inv_ornt_aff, io_orientation
 
         affine = np.array(geometry.affine)
-        turns = io_orientation(affine)
-        axes = turns[:, 0].astype(int)
-        spacing = np.empty(3)
-        spacing[axes] = np.linalg.norm(affine[:3, :3], axis=0)
-        return cls(axes, turns[:, 1] < 0, np.array(geometry.shape) - 1.0, spacing)
+        to_file = inv_ornt_aff(io_orientation(affine), geometry.shape)
+        return cls(np.rint(np.linalg.inv(to_file)), voxel_sizes(affine @ to_file))
 
     def turned(self, places: np.ndarray) -> np.ndarray:
         """Voxel numbers (n, 3) of the file as those of the canonical grid."""
-        found = np.empty((len(places), 3))
-        found[:, self.axes] = np.where(self.flipped, self.last - places, places)
-        return found
+        return np.asarray(places @ self.to_canonical[:3, :3].T + self.to_canonical[:3, 3])
 
     def extent(self, places: np.ndarray) -> np.ndarray:
         """Millimetres that voxels (n, 3) reach across: right to left, front to back, top to bottom."""
-        return (np.ptp(self.turned(places), axis=0) + 1) * self.spacing
+        return np.asarray((np.ptp(self.turned(places), axis=0) + 1) * self.spacing)
 
     @property
     def aspect(self) -> float:
