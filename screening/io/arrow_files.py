@@ -82,9 +82,11 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
             cells.validate(full=True)
         except pa.ArrowInvalid:
             texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
-            place = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
+            position = next(
+                i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text
+            )
             raise CohortError(
-                f"{name}, column '{column}', row {first + place}: a text that is not UTF-8; "
+                f"{name}, column '{column}', row {first + position}: a text that is not UTF-8; "
                 "write the file again with its texts as UTF-8"
             ) from None
 
