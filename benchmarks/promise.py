@@ -39,7 +39,6 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.metrics.operating_point import OperatingPoint
 from screening.metrics.predictive_intervals import widening
 from screening.metrics.ranking import auroc, delong
 from screening.model_selection.folds import Study, planned
@@ -50,7 +49,7 @@ from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.task import ask
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import tells_apart
-from screening.schemas.figures import MinSensitivity, Rule
+from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)

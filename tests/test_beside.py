@@ -140,5 +140,5 @@ def test_a_night_says_in_one_sentence_what_training_compared(model, tmp_path):
 
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     section = page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
-    assert "beside logistic, " in section
+    assert "compared with logistic, " in section
     assert len(section) < 800

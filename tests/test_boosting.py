@@ -94,17 +94,6 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
         np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
 
 
-@every_histogram
-def test_a_restored_histogram_model_scores_bit_for_bit_the_same(rows, given):
-    fitted = HistogramBoosting(**given).fit(*rows)
-    state = {name: np.array(value) for name, value in fitted.state().items()}
-
-    again = HistogramBoosting(**given).restore(state)
-
-    np.testing.assert_array_equal(again.decision_function(rows[0]), fitted.decision_function(rows[0]))
-    np.testing.assert_array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
-
-
 def test_trees_that_are_read_wrongly_are_noticed_at_the_fit(monkeypatch):
     def upside_down(model):
         trees = boosted_trees(model)

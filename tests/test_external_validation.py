@@ -196,9 +196,9 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert stored.figures == found.figures
     assert told["classes"]["yes"]["promise"]["threshold"] == found.operating_points[0].threshold
     assert (tmp_path / "again.html").read_text() == page and "attention" in again.stdout
-    assert "A threshold for this place" in page and "Observed beside the validation estimate" in page
+    assert "A threshold for this place" in page and "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
-    assert "the share of cases that was stated, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
+    assert "the stated share of cases, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
 
 
 def test_a_document_of_two_thresholds_is_refused(found):

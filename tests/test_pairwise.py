@@ -133,17 +133,6 @@ def test_a_row_scores_the_same_bits_in_every_batch_and_thread(start, length, thr
     assert np.array_equal(part, whole[start : start + length])
 
 
-def test_many_rows_over_threads_score_the_same_bits():
-    rng = np.random.default_rng(3)
-    x, centres = rng.normal(size=(20_000, 3)), rng.normal(size=(40, 3))
-
-    with limit_threads(3):
-        several = weighted_sum(Gaussian(0.2), x, centres, np.ones(40))
-
-    with limit_threads(1):
-        assert np.array_equal(several, weighted_sum(Gaussian(0.2), x, centres, np.ones(40)))
-
-
 @pytest.mark.parametrize("norm", [2, 1])
 def test_decision_and_bumps_of_every_width_come_from_one_sweep(norm):
     x, centres = rows_and_centres(6)

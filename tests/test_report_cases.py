@@ -137,7 +137,7 @@ def test_finding_all_past_cases_does_not_promise_to_miss_none():
     run["model"]["operating_points"][0] |= {"sensitivity": {"value": 1.0, "low": 0.95, "high": 1.0}}
     text = Outline(render_run(run)).text
 
-    assert "Expected sensitivity 100% (95% CI 95–100%): that none is missed is not promised." in text
+    assert "Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed." in text
     assert "about 0 of 100" not in text
 
 

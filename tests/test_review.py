@@ -284,7 +284,7 @@ def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
 
     assert "entry 1" in screen("history", "--verify", code=4).stderr
     screen("history", "--out", "history.html")
-    assert "not this time" in (ward / "history.html").read_text()
+    assert "not for this page" in (ward / "history.html").read_text()
 
 
 def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_somebody_says_why(model, ward):

@@ -113,7 +113,7 @@ def past():
     ("name", "value", "lower", "alike"),
     [
         ("fever", 36.4, 0.1, None), ("fever", 41.0, 1.0, None), ("fever", 35.0, 0.0, None),
-        ("line", 1.0, 0.95, None), ("ward", "icu", None, 0.1), ("ward", "never seen", None, 0.0),
+        ("line", 1.0, None, 0.1), ("ward", "icu", None, 0.1), ("ward", "never seen", None, 0.0),
         ("fever", np.nan, None, None), ("ward", None, None, None), ("unheard of", 1.0, None, None),
     ],
 )  # fmt: skip

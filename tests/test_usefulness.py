@@ -165,8 +165,8 @@ def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
     text = Outline(render_model(model)).text
 
-    assert "The threshold in use (circle) is right for whom a review is worth it at a chance of" in text
-    assert f"one case found for {(1 - at) / at:.1f} reviews in vain" in text
+    assert "The threshold in use (circle) suits a ward where a review is worth it from a chance of" in text
+    assert f"one case found per {(1 - at) / at:.1f} unnecessary reviews" in text
 
 
 def test_participants_and_events_of_each_analysis_add_up():

@@ -171,8 +171,8 @@ class KernelMachine(Estimator):
     ) -> list[Self]:
         """The machine fitted with each of several factors, equal but for fields that they let vary.
 
-        All on one first pass, and each second pass from the one before; where the number of passes is found
-        out, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
+        All on one first pass, and each second pass from the one before; where inner folds tell the number of
+        passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
         together = [factors] if getattr(self, "stop", "fixed") == "fixed" else [[each] for each in factors]
         machines = []

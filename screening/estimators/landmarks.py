@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from sklearn.linear_model import Ridge
 
 from screening.estimators.training import Dual, Training
-from screening.metrics.threshold_search import hashed
+from screening.metrics.ties import hashed
 
 APPROXIMATIONS = ("none", "landmarks", "nystroem")
 # Of the landmarks left after the rarest class, the share that rows near the boundary get.

@@ -18,7 +18,7 @@ from screening.errors import UsageError
 from screening.imaging.neighbourhood import cells_of
 from screening.kernels.jit import njit
 from screening.metrics.intervals import beta_quantile, design_effect, percentiles, share_range, students_share
-from screening.metrics.threshold_search import FLAG_EVERYTHING, pick
+from screening.metrics.operating_point import FLAG_EVERYTHING, pick
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.scores import HeldOutScores

@@ -45,7 +45,7 @@ Share = float | np.ndarray
 
 
 def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
-    """Flag rate, predictive values and reviews per case found, by Bayes; not finite where undefined.
+    """Flag rate, predictive values and reviews per true case, by Bayes; not finite where undefined.
 
     From prevalence, sensitivity and 1 - specificity, numbers or arrays of one shape.
     """

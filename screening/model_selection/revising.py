@@ -12,7 +12,7 @@ from screening.data.ids import ROW_NUMBERS
 from screening.errors import ModelError, UsageError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.metrics.operating_point import overall
-from screening.metrics.threshold_search import hashed
+from screening.metrics.ties import hashed
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import judge
 from screening.model_selection.scores import held_out_scores

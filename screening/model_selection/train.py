@@ -20,7 +20,7 @@ from screening.errors import CohortError, RecipeError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.threshold_search import alike
+from screening.metrics.ties import alike
 from screening.model_selection import card as record
 from screening.model_selection.folds import Study, planned
 from screening.model_selection.held_out import (
@@ -154,8 +154,8 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
-        said = "every row is taken for a patient of its own (--independent)"
-        cohort = replace(cohort, notes=[*cohort.notes, said])
+        note = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, note])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         optional("lesions").refuse_without_lesions(cohort, rule, repeats)
@@ -267,18 +267,18 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
     UsageError: one does not answer the cohort's question.
     """
-    asked = USUAL[task.kind] if names is None else names
+    names_or_files = USUAL[task.kind] if names is None else names
     if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
-        asked = [name for name in PICKED if name in (*asked, *method.members)]
-    found = list({each.name: each for each in map(load_recipe, asked)}.values())
-    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
+        names_or_files = [name for name in PICKED if name in (*names_or_files, *method.members)]
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, names_or_files)}
+    wrong = [recipe.name for recipe in recipes.values() if recipe.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"
         raise UsageError(
             f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
             "with --beside, or --beside none"
         )
-    return found
+    return [*recipes.values()]
 
 
 def baselines(
@@ -291,7 +291,7 @@ def baselines(
     """
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
-    found, scores = [], {}
+    compared, scores = [], {}
     for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
@@ -300,14 +300,14 @@ def baselines(
                 replace(study, params=shared), other, resources=step, like=method.encoded
             )
         except (RecipeError, UsageError) as error:
-            found.append(facts.replace(reason=str(error)))
+            compared.append(facts.replace(reason=str(error)))
             continue
         finally:
             step.progress(1, 1)
         search = held_out.search
-        found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
+        compared.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
         scores[other.name] = HeldOutScores.of(held_out, study)
-    return found or None, scores
+    return compared or None, scores
 
 
 PAST_SHARE = 0.7

@@ -17,6 +17,8 @@ from screening.schemas.validation import Beside, Calibration, DecisionCurve, Ope
 
 MOST_PANELS = 6
 MOST_STEPS = 240
+NEARLY_ALL = 0.98
+"""Share of flagged rows beyond which nobody explores a threshold."""
 
 
 class Curve:
@@ -43,7 +45,8 @@ class Curve:
         """Return the thresholds between which anything changes, one to keep included, with a little air."""
         sensitivity, specificity = self.columns["sensitivity"], self.columns["specificity"]
         ends = (sensitivity == 1) & (specificity == 0) | (sensitivity == 0) & (specificity == 1)
-        moving = self.threshold[~ends] if not ends.all() else self.threshold
+        # A few rows of very low scores would press all the others into a line.
+        moving = self.threshold[~ends & ~(self.columns["flag_rate"] > NEARLY_ALL)]
         kept = [*moving.tolist(), *([keep] if abs(keep) < fmt.BEYOND_SCORES else [])] or [0.0, 1.0]
         air = 0.02 * (max(kept) - min(kept)) or 0.5
         return min(kept) - air, max(kept) + air

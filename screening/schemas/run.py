@@ -21,7 +21,7 @@ VERDICTS = get_args(Word)
 class Contribution(Document):
     """How far one value moves a case's score from what the median would give.
 
-    `lower` is the share of training rows with a lower value, `alike` that with the same category.
+    `lower` is the share of training rows with a lower value, `alike` that with the same category, yes or no.
     """
 
     feature: str

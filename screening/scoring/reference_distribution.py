@@ -20,10 +20,11 @@ from screening.io.columns import coded
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import FLAG_EVERYTHING, OperatingPoint, overall
+from screening.metrics.operating_point import FLAG_EVERYTHING, overall
 from screening.metrics.predictive_intervals import Evidence
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
+from screening.schemas.figures import OperatingPoint
 from screening.schemas.model import NumberProfile, TextProfile
 from screening.schemas.run import Discoveries as DiscoveryFacts
 from screening.schemas.run import ScoreCounts, ScoreScale, Stopping
@@ -115,8 +116,8 @@ def among_past(
 ) -> tuple[float | None, float | None]:
     """Shares of training rows with a lower value of a feature (ties halved), and with the same.
 
-    Texts have no order, so of a category the second alone is known, and elsewhere the first; neither of a
-    missing value.
+    Texts have no order, nor have yes and no: of these the second alone is known, and elsewhere the first;
+    neither of a missing value.
     """
     if past is None or value is None or value != value:
         return None, None
@@ -124,11 +125,12 @@ def among_past(
         whole = sum(past.counts.values()) + past.more
         if not whole:
             return None, None
-        if isinstance(value, str):
-            return None, past.counts.get(value, 0) / whole
-        # Codes of steps and of yes and no have an order.
+        same = past.counts.get(value if isinstance(value, str) else f"{value:g}", 0)
+        if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
+            return None, same / whole
+        # Codes of steps have an order.
         below = sum(n for code, n in past.counts.items() if float(code) < value)
-        return (below + past.counts.get(f"{value:g}", 0) / 2) / whole, None
+        return (below + same / 2) / whole, None
     if past.range is None:
         return None, None
     number, counts = float(value), np.array(past.counts, float)

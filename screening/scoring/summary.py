@@ -17,8 +17,7 @@ from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
 from screening.metrics.calibration import p_values
-from screening.metrics.operating_point import performance
-from screening.metrics.performance import per_class, prevalence_tonight
+from screening.metrics.performance import per_class, performance, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.monitoring.drift import Gates

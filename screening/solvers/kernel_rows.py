@@ -1,8 +1,8 @@
-"""Rows of a kernel matrix as solvers ask for them: held, made one by one, or kept in a bounded LRU cache.
+"""Rows of a kernel matrix as solvers ask for them: held, made one by one, or kept in a bounded cache.
 
-A cache is one flat buffer (the Gram's type, or float32 where rows are computed) that holds `capacity` rows as
-long as the active set. When the active set shrinks the rows are compacted in place, so the buffer never
-grows and later holds more rows.
+A cache is one flat buffer (the Gram's type, or float32 where rows are computed) of rows as long as the active
+set, a new row taking the place of the oldest. When the active set shrinks the rows are compacted in place, so
+the buffer never grows and later holds more rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from screening.kernels.jit import njit
 from screening.kernels.pairwise import ABSOLUTE, SQUARED, kernel_row, padded_transposed, rate_of, weighted_sum
 
 DIRECT, GATHERED, COMPUTED = 0, 1, 2
-HEAD, TAIL, USED, CAPACITY, FETCHED = 0, 1, 2, 3, 4
+NEXT, LAST = 0, 1
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,9 @@ class ActiveRows(NamedTuple):
     kind: int
     rate: np.float32
     buffer: np.ndarray
-    slot_of: np.ndarray
-    owner: np.ndarray
-    newer: np.ndarray
-    older: np.ndarray
-    lru: np.ndarray
+    slot_of: np.ndarray  # of each active point's row in the buffer, -1 where there is none
+    owner: np.ndarray  # the point of each slot, -1 where it is free
+    turn: np.ndarray  # slots: which is filled NEXT, which was asked for LAST
 
 
 @dataclass
@@ -97,7 +95,7 @@ class Active:
             self._all = None if exact else np.zeros((4, 1), np.float32)  # float32 shares one specialisation
         self.computed = isinstance(self.gram, KernelRows)
         self.buffer = np.empty(0, self.dense.dtype)
-        self.slot_of = self.owner = self.newer = self.older = self.lru = np.empty(0, np.int64)
+        self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
         self.take(np.arange(len(self.gram)))
 
     def take(self, points: np.ndarray, keep: np.ndarray | None = None) -> None:
@@ -110,33 +108,21 @@ class Active:
         self.mode = DIRECT if direct else COMPUTED if self.computed else GATHERED
         self.xt = np.ascontiguousarray(self._all[:, points]) if self.computed else self._all
         if direct:  # nothing is cached
-            self.slot_of = self.owner = self.newer = self.older = np.empty(0, np.int64)
-            self.lru = np.zeros(5, np.int64)
+            self.slot_of = self.owner = self.turn = np.empty(0, np.int64)
             return
         wanted = min(max(self.memory // self.dense.itemsize, 2 * m), m * m)
         if len(self.buffer) < wanted and not was_cached:
             self.buffer = np.empty(wanted, self.dense.dtype)
-        capacity = max(min(len(self.buffer) // m, m), 0)
-        slot_of = np.full(m, -1, np.int64)
-        if was_cached:
-            compact(
-                keep, before, self.buffer, self.slot_of, self.owner, self.newer, self.older, self.lru, slot_of
-            )
-        else:
-            self.lru = np.array([-1, -1, 0, 0, 0], np.int64)
-        grown = [np.full(capacity, -1, np.int64) for _ in range(3)]
-        if was_cached:
-            used = self.lru[USED]
-            for new, old in zip(grown, (self.owner, self.newer, self.older), strict=True):
-                new[:used] = old[:used]
-        self.owner, self.newer, self.older = grown
-        self.slot_of = slot_of
-        self.lru[CAPACITY] = capacity
+        capacity = min(len(self.buffer) // m, m)
+        slot_of, owner = np.full(m, -1, np.int64), np.full(capacity, -1, np.int64)
+        used = compact(keep, before, self.buffer, self.owner, slot_of, owner) if was_cached else 0
+        self.slot_of, self.owner = slot_of, owner
+        self.turn = np.array([used % max(capacity, 1), -1], np.int64)
 
     def rows(self) -> ActiveRows:
         return ActiveRows(
             self.mode, self.points, self.dense, self.xt, self.kind, self.rate, self.buffer,
-            self.slot_of, self.owner, self.newer, self.older, self.lru,
+            self.slot_of, self.owner, self.turn,
         )  # fmt: skip
 
 
@@ -161,81 +147,37 @@ def fetch(i, rows):
     m = rows.active.size
     if rows.mode == DIRECT:
         return rows.gram[i]
-    buffer, slot_of, owner, newer, older, lru = (
-        rows.buffer, rows.slot_of, rows.owner, rows.newer, rows.older, rows.lru,
-    )  # fmt: skip
-    slot = slot_of[i]
+    buffer, owner, turn = rows.buffer, rows.owner, rows.turn
+    slot = rows.slot_of[i]
     if slot >= 0:
-        if lru[HEAD] != slot:
-            above, below = newer[slot], older[slot]
-            older[above] = below
-            if below >= 0:
-                newer[below] = above
-            else:
-                lru[TAIL] = above
-            newer[lru[HEAD]] = slot
-            older[slot] = lru[HEAD]
-            newer[slot] = -1
-            lru[HEAD] = slot
+        turn[LAST] = slot
         return buffer[slot * m : slot * m + m]
-    if lru[USED] < lru[CAPACITY]:
-        slot = lru[USED]
-        lru[USED] += 1
-    else:
-        slot = lru[TAIL]
-        lru[TAIL] = newer[slot]
-        older[lru[TAIL]] = -1
-        slot_of[owner[slot]] = -1
-    owner[slot] = i
-    slot_of[i] = slot
-    older[slot] = lru[HEAD]
-    newer[slot] = -1
-    if lru[HEAD] >= 0:
-        newer[lru[HEAD]] = slot
-    else:
-        lru[TAIL] = slot
-    lru[HEAD] = slot
-    lru[FETCHED] += 1
+    slot = turn[NEXT]
+    if slot == turn[LAST]:
+        slot = (slot + 1) % owner.size
+    if owner[slot] >= 0:
+        rows.slot_of[owner[slot]] = -1
+    owner[slot], rows.slot_of[i] = i, slot
+    turn[NEXT], turn[LAST] = (slot + 1) % owner.size, slot
     row = buffer[slot * m : slot * m + m]
     _fill(row, i, rows.mode, rows.active, rows.gram, rows.xt, rows.kind, rows.rate)
     return row
 
 
 @njit(nogil=True, cache=True)
-def compact(keep, m, buffer, slot_of, owner, newer, older, lru, new_slot_of):
-    """Keep only the columns (and the rows) of the active positions `keep`, in place and in order of use."""
-    place = np.full(slot_of.size, -1, np.int64)
+def compact(keep, m, buffer, owner, new_slot_of, new_owner):
+    """Keep only columns and rows of the active positions `keep`, in place; returns how many rows."""
+    place = np.full(m, -1, np.int64)
     for k in range(keep.size):
         place[keep[k]] = k
-    width = keep.size
+    width, used = keep.size, 0
     # Rows move towards the front of the buffer, slot by slot, so nothing is overwritten before it is read.
-    renamed = np.full(lru[USED], -1, np.int64)
-    used = 0
-    for slot in range(lru[USED]):
-        point = place[owner[slot]]
+    for slot in range(owner.size):
+        point = place[owner[slot]] if owner[slot] >= 0 else -1
         if point >= 0:
-            source, target = slot * m, used * width
-            row, moved = buffer[source : source + m], buffer[target : target + width]
+            row, moved = buffer[slot * m : slot * m + m], buffer[used * width : used * width + width]
             for t in range(width):
                 moved[t] = row[keep[t]]
-            renamed[slot] = used
-            new_slot_of[point] = used
+            new_owner[used], new_slot_of[point] = point, used
             used += 1
-    order = np.empty(used, np.int64)
-    count = 0
-    slot = lru[HEAD]
-    while slot >= 0:
-        if renamed[slot] >= 0:
-            order[count] = renamed[slot]
-            count += 1
-        slot = older[slot]
-    for k in range(keep.size):
-        if new_slot_of[k] >= 0:
-            owner[new_slot_of[k]] = k
-    lru[HEAD], lru[TAIL] = -1, -1
-    for k in range(used):
-        newer[order[k]] = order[k - 1] if k > 0 else -1
-        older[order[k]] = order[k + 1] if k + 1 < used else -1
-    if used > 0:
-        lru[HEAD], lru[TAIL] = order[0], order[used - 1]
-    lru[USED] = used
+    return used
