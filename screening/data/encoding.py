@@ -125,22 +125,13 @@ class Encoder:
         Raises ModelError: the arrays do not belong to this contract.
         """
         encoder = cls(contract)
-        try:
-            names, levels = (state[key].astype(str).tolist() for key in ("features", "levels"))
-            fill, center, scale = (state[key].astype(np.float64) for key in ("fill", "center", "scale"))
-            counts = state["level_counts"].astype(np.int64)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError("the encoder's arrays are incomplete; train the model again") from error
-        of_text = [feature.type == "category" for _, feature in sorted(contract.features.items())]
-        if not (
-            names == [*encoder._learned]
-            and len(counts) == len(fill) == len(names)
-            and ((counts > 0) == of_text).all()
-            and counts.sum() == len(levels)
-            and np.isfinite(fill).all()
-        ):
+        names, levels = (state[key].astype(str).tolist() for key in ("features", "levels"))
+        counts, center, scale = state["level_counts"], state["center"], state["scale"]
+        if names != [*encoder._learned] or counts.sum() != len(levels):
             raise ModelError("the encoder's arrays belong to another contract; train the model again")
-        for name, value, count, end in zip(names, fill.tolist(), counts, counts.cumsum(), strict=True):
+        for name, value, count, end in zip(
+            names, state["fill"].tolist(), counts, counts.cumsum(), strict=True
+        ):
             encoder._learned[name] = value
             if count:
                 typical, *own = levels[end - count : end]
