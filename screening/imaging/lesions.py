@@ -221,7 +221,7 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
     patients = []
     for own, number in zip(rows, fold.values(), strict=True):
         part = cohort.take(own)
-        scores = held_out.ensemble.of_one(int(number), held_out.encoder.transform(part))[:, 0]
+        scores = held_out.ensemble.decision_of(int(number), held_out.encoder.transform(part))[:, 0]
         patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[own]))
     assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)

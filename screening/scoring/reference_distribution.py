@@ -220,7 +220,7 @@ class Drift:
         for k in range(self.machines):
             rows = np.flatnonzero(machine == k)
             if len(rows):
-                found = self.model.ensemble.of_one(k, encoded[mine[rows]])[:, self.model.watched_columns]
+                found = self.model.ensemble.decision_of(k, encoded[mine[rows]])[:, self.model.watched_columns]
                 scores[rows] = overall(found, self.model.thresholds)
         who = kept_half(lots)
         if not self.grouped:

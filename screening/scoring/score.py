@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,7 @@ from screening.report.rules import of_run
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, write_flagged
-from screening.scoring.series_history import (
-    Arrival,
-    attention_of,
-    beside_past,
-    night_of,
-    remembered,
-    series_of,
-    waiting,
-)
+from screening.scoring.series_history import Arrival, attention_of, beside_past, night_of, remembered, waiting
 from screening.scoring.summary import Summary
 from screening.store.model import Model, Scored, judged, score_batch
 from screening.store.publishing import publish
@@ -204,9 +196,6 @@ def score(
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
-        ledger.reserved(series_of(model, series), night, model.digest if shadow else None)
-        if ledger
-        else nullcontext(),
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
         ExitStack() as book,
         publish(out, "run") as folder,
@@ -227,12 +216,12 @@ def score(
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
         else:
-            brought = night_of(model, run, key, series, shadow)
-            reserve(ledger, brought.series, night)
+            entered = night_of(model, run, key, series, shadow)
+            reserve(ledger, entered.series, night)
             flagged, sampled = summary.flagged_cases(rows), [one.id for one in run.sample]
             columns = stream.gates.counts() if stream.gates else None
             tonight = book.enter_context(
-                entering(ledger, brought, flagged, sampled, columns, force=force, again=again)
+                entering(ledger, entered, flagged, sampled, columns, force=force, again=again)
             )
             if tonight.head is None:
                 tonight.enter(attention_of(model, run, tonight))

@@ -11,7 +11,7 @@ from screening.data.ids import id_shape, joined_shapes, other_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.ledger.database import Ledger
-from screening.ledger.kinds import Night
+from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, past_nights, series_by
 from screening.monitoring.delivery import examine, share_that_stays, still_there
 from screening.monitoring.drift import LEAST, independent, own_nights

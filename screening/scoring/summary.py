@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -145,12 +145,13 @@ class Summary:
         counted = pa.concat_tables(self.counted).group_by("group").aggregate(sums)
         return counted.rename_columns(GROUP_COLUMNS).sort_by("group")
 
-    def flagged_cases(self, rows: Rows) -> tuple[str, ...]:
-        """Ids of what is reviewed as one, the highest score first: flagged groups, or flagged rows."""
-        if self.groups is None:
-            return tuple(rows.first(["id"])["id"].to_pylist())
-        hit = [row for row in self.groups.to_pylist() if row["flagged"]]
-        return tuple(row["group"] for row in sorted(hit, key=lambda row: (-row["top"], row["group"])))
+    def flagged_cases(self, rows: Rows) -> Iterator[str]:
+        """Ids of what is reviewed as one, each once: flagged groups, or flagged rows."""
+        if self.groups is not None:
+            yield from self.groups.filter(pc.greater(self.groups["flagged"], 0))["group"].to_pylist()
+            return
+        for batch in rows.batches(["id", "flagged"]):
+            yield from batch["id"].filter(batch["flagged"]).to_pylist()
 
     def document(self, stream: CohortStream, rows: Rows, *, key: str, date: str, started: str) -> RunDocument:
         """What the rows tell, with what the gates found in them under `attention`.

@@ -7,7 +7,7 @@ import glob
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,15 +297,16 @@ def _plan(network: Network, ledger: Ledger, name: str, night: str, accepted: str
 
     `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
     """
-    plan, there, excuses = network.series[name], published(ledger, name), excused(ledger, name)
+    plan, excuses = network.series[name], excused(ledger, name)
+    in_force, shadows = published(ledger, name)
     back = network.site.catch_up if plan.catch_up is None else plan.catch_up
     tonight = datetime.date.fromisoformat(night)
     days = [str(tonight - DAY * n) for n in range(back, 0, -1)] if "{date}" in plan.cohort else []
     missed = [
         day
         for day in days
-        if (day in there.in_force or day not in excuses.given_up)
-        and _run_in_force(network.out(name, day), {there.in_force.get(day)}) is None
+        if (day in in_force or day not in excuses.given_up)
+        and _run_in_force(network.out(name, day), {in_force.get(day)}) is None
         and _lies_there(network.cohort(name, day))
     ]
     tasks = []
@@ -313,7 +314,7 @@ def _plan(network: Network, ledger: Ledger, name: str, night: str, accepted: str
         cohort, accept = network.cohort(name, day), accepted if day == night else None
         for model in (None, *plan.shadow):
             out = network.out(name, day, model)
-            known = _run_in_force(out, {there.in_force.get(day)} if model is None else there.shadow)
+            known = _run_in_force(out, {in_force.get(day)} if model is None else shadows)
             if known is not None and (
                 accept or [file.sha256 for file in known.input.files] != digests(cohort)
             ):
@@ -321,10 +322,10 @@ def _plan(network: Network, ledger: Ledger, name: str, night: str, accepted: str
             shadow, late = model is not None, day != night
             own = model or plan.model
             tasks.append(Task(name, day, own, cohort, out, shadow, late, excuses, known, accept))
-    return Plan(tasks, there.in_force, min([night, *days]))
+    return Plan(tasks, in_force, min([night, *days]))
 
 
-def _run_in_force(out: Path, keys: set[str | None] | frozenset[str]) -> RunDocument | None:
+def _run_in_force(out: Path, keys: Collection[str | None]) -> RunDocument | None:
     """The run in a directory, if it is whole and one of these of the ledger."""
     try:
         run = RunDocument.from_dict(read_document(out, "run"))
