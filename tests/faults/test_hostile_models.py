@@ -12,8 +12,6 @@ import time
 import zipfile
 from contextlib import suppress
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from faults.amounts import LONG, attempts, counted
@@ -33,24 +31,10 @@ def zipped(sizes: int, level: int = zipfile.ZIP_DEFLATED) -> bytes:
     return buffer.getvalue()
 
 
-def parquet_of(table: pa.Table, **form) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, **form)
-    return buffer.getvalue()
-
-
 BOMBS = {
     "no array": ("arrays.npz", lambda: zipped(100)),
     "an empty archive": ("arrays.npz", lambda: zipped(0)),
     "no archive": ("arrays.npz", lambda: b"PK" * 1000),
-    "a page of zeros": (
-        "validation.parquet",
-        lambda: parquet_of(pa.table({"id": [b"\0" * (300 << 20)]}), compression="zstd"),
-    ),
-    "many rows": (
-        "validation.parquet",
-        lambda: parquet_of(pa.table({"id": pa.nulls(60_000_000, pa.int8())})),
-    ),
     "no table": ("validation.parquet", lambda: b"PAR1" + bytes(100) + b"PAR1"),
 }
 
