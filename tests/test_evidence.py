@@ -16,7 +16,7 @@ from screening.metrics.predictive_intervals import (
     between_folds,
     between_repeats,
     predictive,
-    widening,
+    variance_inflation,
 )
 from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 
@@ -62,7 +62,7 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
 
 @pytest.mark.parametrize(("tried", "factor"), [(1, 1.5), (8, 1.5), (14, 1.755), (24, 2.0), (500, 2.0)])
 def test_many_settings_widen_more(tried, factor):
-    assert widening(tried) == pytest.approx(factor, abs=0.001)
+    assert variance_inflation(tried) == pytest.approx(factor, abs=0.001)
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 1), st.floats(0.01, 0.99))

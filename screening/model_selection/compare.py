@@ -30,9 +30,9 @@ from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
 from screening.model_selection.judge import Judgement, differences, judge
-from screening.model_selection.planning import LARGEST_WHOLE, laid
+from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import ask, watchable
+from screening.model_selection.task import infer_task, watchable
 from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
@@ -208,7 +208,9 @@ def compare(
     asked |= {"max_rows": max_rows, "search": search, "seed": seed}
     studies = {
         name: studies_of(
-            laid(cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked),
+            prepare_study(
+                cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked
+            ),
             recipes,
         )
         for name, cohort in cohorts.items()
@@ -249,7 +251,7 @@ def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     """The study as each recipe answers its question, all of them by the same watched classes."""
     studies = []
     for recipe in recipes:
-        task, _ = ask(study.sample, tells_apart(recipe, study.sample))
+        task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
         studies.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
     return studies

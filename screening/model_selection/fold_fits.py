@@ -26,7 +26,7 @@ from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import Parts, build
+from screening.recipes.building import RecipeComponents, build
 from screening.recipes.recipe import Recipe
 from screening.store.serialization import keep_piece, read_piece
 
@@ -99,8 +99,8 @@ class EncodedRows:
         return self.encoder.bundles()
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.recipe)
+    def _parts(self) -> RecipeComponents:
+        return RecipeComponents(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:

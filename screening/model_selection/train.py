@@ -21,8 +21,7 @@ from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
 from screening.metrics.ties import alike
-from screening.model_selection import card as record
-from screening.model_selection.folds import Study, planned
+from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import (
     PARTS,
     HeldOut,
@@ -33,8 +32,9 @@ from screening.model_selection.held_out import (
     silent,
 )
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
-from screening.model_selection.leaks import too_good
-from screening.model_selection.planning import laid
+from screening.model_selection.leakage import too_good
+from screening.model_selection.model_card import model_document
+from screening.model_selection.planning import prepare_study
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
@@ -161,7 +161,7 @@ def train(
         optional("lesions").refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    study = laid(
+    study = prepare_study(
         cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
         max_rows=max_rows, independent=independent,
     )  # fmt: skip
@@ -213,7 +213,7 @@ def train(
     judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
     judging.progress(1, 1)
-    document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
+    document = model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if of_lesions:
         (point,) = document.operating_points
         document = document.replace(operating_points=[point.replace(lesions=of_lesions)])
@@ -344,7 +344,7 @@ def past_and_later(
             return facts.replace(classes={}, reason=reason), None
         if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
-        earlier = planned(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = plan_study(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
         earlier = replace(earlier, params=study.params)
         held_out = held_out_by(earlier, recipe, resources=resources)
         x = held_out.encoder.transform(cohort)
