@@ -20,8 +20,8 @@ import numpy as np
 from screening import read_cohort, train
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.kinds import Night
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.control import cells_of, inner_edges, shift
@@ -157,7 +157,7 @@ class Ward:
             x = self.model.encoder.transform(read_cohort(place, contract=self.model.contract))
         scores = self.model.decisions(x)[:, 0]
         for k in range(0 if mean else self.folds):
-            scores[self.machine == k] = self.model.ensemble.of_one(k, x[self.machine == k])[:, 0]
+            scores[self.machine == k] = self.model.ensemble.decision_of(k, x[self.machine == k])[:, 0]
         return cells_of(scores, self.edges)
 
     def alarmed(self, cell: np.ndarray, nights: int) -> str:

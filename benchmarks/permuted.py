@@ -22,7 +22,7 @@ from resumed import run_missing
 from sets import table
 
 from screening.errors import ScreenError
-from screening.metrics.predictive_intervals import widening
+from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
 from screening.recipes.building import list_recipes
 
@@ -43,7 +43,7 @@ def permuted(recipe: str, seed: int, search: int | None) -> Iterator[dict[str, o
         yield {"recipe": recipe, "seed": seed, "refused": type(error).__name__}
         return
     scores, target = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(scores, target, widening=widening(validation.n_settings))
+    low, high = delong(scores, target, variance_inflation=variance_inflation(validation.n_settings))
     yield {"recipe": recipe, "seed": seed, "auroc": auroc(scores, target), "low": low, "high": high}
 
 

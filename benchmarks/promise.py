@@ -39,18 +39,17 @@ from sets import UCI, random_splits, skip_unless_there, table
 from screening import read_cohort
 from screening.data.cohort import Cohort, labels_of
 from screening.errors import ScreenError
-from screening.metrics.operating_point import OperatingPoint
-from screening.metrics.predictive_intervals import widening
+from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import auroc, delong
-from screening.model_selection.folds import Study, planned
+from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import HeldOut, Resources, blended, held_out_by
 from screening.model_selection.judge import judge
 from screening.model_selection.planning import sample_rows
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import ask
+from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 from screening.recipes.recipe import tells_apart
-from screening.schemas.figures import MinSensitivity, Rule
+from screening.schemas.figures import MinSensitivity, OperatingPoint, Rule
 
 ASKED, REPEATS, FAR = 0.9, 3, 2.6
 RULE = MinSensitivity(ASKED)
@@ -191,9 +190,9 @@ def trained(
 ) -> Trained:
     """The first half of `screening.model_selection.train.train`, with its functions in its order."""
     recipe = load_recipe(name)
-    task, _ = ask(past, tells_apart(recipe, past))
+    task, _ = infer_task(past, tells_apart(recipe, past))
     sample, _, _ = sample_rows(past, task, RULE, None, seed, None)
-    study = planned(sample, task, 5, repeats, seed, search=search)
+    study = plan_study(sample, task, 5, repeats, seed, search=search)
     held_out = held_out_by(replace(study, params=params or {}), recipe, resources=Resources(jobs=1))
     return Trained(study, held_out, seed)
 
@@ -203,7 +202,7 @@ def compared(model: Trained, new: Cohort) -> dict[str, Any]:
     validation, point = model.checked()
     scores, ill = model.scores(new), labels_of(new) == "yes"
     held, y = validation.scores[:, 0], validation.watched[:, 0]
-    low, high = delong(held, y, widening=widening(validation.n_settings))
+    low, high = delong(held, y, variance_inflation=variance_inflation(validation.n_settings))
     flagged = scores >= point.threshold
     found: dict[str, Any] = {"status": "ok", "threshold": point.threshold, "misses": point.misses}
     for figure, true in (("sensitivity", flagged[ill].mean()), ("specificity", 1 - flagged[~ill].mean())):

@@ -35,7 +35,7 @@ from screening.errors import ScreenError
 from screening.metrics.calibration import group_maxima, p_values
 from screening.metrics.operating_point import overall
 from screening.metrics.paired import auroc_difference, share_difference
-from screening.metrics.predictive_intervals import predictive, widening
+from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import auroc, delong, placements, spread
 from screening.metrics.tally import group_codes
 from screening.model_selection.scores import HeldOutScores
@@ -117,7 +117,9 @@ def printed(validation: HeldOutScores, model: Trained, new: Cohort) -> Iterator[
     scores, ill, codes = model.scores(new), labels_of(new) == "yes", group_codes(new.group)
     for figure, (true, se) in of_rates(scores >= point.threshold, ill, codes).items():
         yield of(figure, *getattr(point, figure).ends, true, se)
-    low, high = delong(held, y, codes=group_codes(groups), widening=widening(validation.n_settings))
+    low, high = delong(
+        held, y, codes=group_codes(groups), variance_inflation=variance_inflation(validation.n_settings)
+    )
     true, pull = placements(scores, ill)
     yield of("auroc", auroc(held, y), low, high, true, spread(pull, ill, codes) / 1.96)
     thresholds = np.array([point.threshold])

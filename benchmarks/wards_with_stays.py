@@ -26,14 +26,14 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.kinds import Night
 from screening.ledger.nights import entering
 from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import level_of_every_look, ratio_interval
-from screening.metrics.operating_point import OperatingPoint, choose
-from screening.schemas.figures import MinSensitivity
+from screening.metrics.operating_point import choose
+from screening.schemas.figures import MinSensitivity, OperatingPoint
 from screening.schemas.history import HistoryDocument, SensitivityAndPpv
 
 BEDS, ILL, APART, OWN, PAST = 60, 0.15, 2.0, 0.8, 700

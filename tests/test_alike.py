@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from screening import read_cohort, train
 from screening.errors import UsageError
 from screening.metrics.operating_point import RULES, choose
-from screening.metrics.threshold_search import alike, as_new
+from screening.metrics.ties import alike, as_new
 from screening.schemas.figures import GMean, MinSensitivity
 
 # How many of 1,000 people answer three questions so, and how many of those are ill.

@@ -13,9 +13,9 @@ from screening.contract.contract import Contract
 from screening.data.reading import read_cohort
 from screening.errors import UsageError
 from screening.model_selection import compare as comparison
-from screening.model_selection.folds import planned
+from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by
-from screening.model_selection.task import ask
+from screening.model_selection.task import infer_task
 from screening.model_selection.train import train
 from screening.recipes.building import load_recipe
 from screening.report.comparison import render_comparison
@@ -76,8 +76,8 @@ def test_the_plain_machine_with_a_tuned_threshold_is_always_the_control(compared
 def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     # Flip every label of the first fold: with one setting, its scores must stay as they were.
     whole = cohort(folder, "one", drop=["ward"])
-    recipe, task = load_recipe("svm"), ask(whole, False)[0]
-    study = planned(whole, task, 3, 1, 0, search=1)
+    recipe, task = load_recipe("svm"), infer_task(whole, False)[0]
+    study = plan_study(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
 

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
 from screening.metrics.intervals import design_effect, students_share
-from screening.metrics.operating_point import choose, summary
+from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
+from screening.metrics.performance import summary
 from screening.metrics.predictive_intervals import (
     Evidence,
     between_folds,
     between_repeats,
     predictive,
-    widening,
+    variance_inflation,
 )
-from screening.metrics.threshold_search import Choice
 from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 
 RULES = (
@@ -62,7 +62,7 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
 
 @pytest.mark.parametrize(("tried", "factor"), [(1, 1.5), (8, 1.5), (14, 1.755), (24, 2.0), (500, 2.0)])
 def test_many_settings_widen_more(tried, factor):
-    assert widening(tried) == pytest.approx(factor, abs=0.001)
+    assert variance_inflation(tried) == pytest.approx(factor, abs=0.001)
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 1), st.floats(0.01, 0.99))
@@ -222,7 +222,9 @@ def held_out(n_groups: int, rows: int = 50):
     rng = np.random.default_rng(0)
     n = n_groups * rows
     y = np.arange(n) % 5 == 0
-    return Choice.of(rng.normal(size=n) + 2 * y, y, np.repeat(np.arange(n_groups), rows), 0, None, None)
+    return ThresholdSelector.of(
+        rng.normal(size=n) + 2 * y, y, np.repeat(np.arange(n_groups), rows), 0, None, None
+    )
 
 
 def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
@@ -249,7 +251,7 @@ def test_what_groups_explain_is_no_difference_between_folds():
     fold = np.repeat(np.arange(5), 100)
     scores = np.append(np.where(clear, 0.0, 1.0), [2.0])
     y = np.arange(501) == 500
-    choice = Choice.of(scores, y, None, 0, np.append(fold, 0), None)
+    choice = ThresholdSelector.of(scores, y, None, 0, np.append(fold, 0), None)
     alone, grouped = (choice._between(clear, effect, Threshold(0.5)) for effect in (1.0, 4.0))
 
     assert grouped < alone
@@ -257,7 +259,7 @@ def test_what_groups_explain_is_no_difference_between_folds():
 
 def test_negatives_that_score_alike_near_the_threshold_are_counted_from_either_side():
     scores = np.concatenate([np.linspace(0, 1, 900), np.full(100, 0.5), [2.0]])
-    choice = Choice.of(scores, np.arange(1001) == 1000, None, 0, None, None)
+    choice = ThresholdSelector.of(scores, np.arange(1001) == 1000, None, 0, None, None)
     above = np.sort(scores[scores > 0.5])[5]
 
     assert choice.atom(float(above)) == pytest.approx(0.1, abs=0.002)
@@ -271,7 +273,7 @@ def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
     y[::4] = False
     # The low end is anybody's, the high end that of two groups.
     scores = rng.normal(size=400) + 10 * (groups < 2)
-    choice = Choice.of(scores, y, groups, 0, None, None)
+    choice = ThresholdSelector.of(scores, y, groups, 0, None, None)
     own = np.sort(scores[y])
 
     _, design = choice.threshold(choice.own, MinSensitivity(0.9))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from screening import read_cohort
 from screening.data.ids import kept_lot, keyed_lots
 from screening.errors import UsageError
-from screening.model_selection.folds import deal, in_hash_order, keys, planned, sub_sample, units
-from screening.model_selection.task import Task, ask
+from screening.model_selection.folds import in_hash_order, keys, plan_study, split_folds, sub_sample, units
+from screening.model_selection.task import Task, infer_task
 
 
 def grouped(seed, n_groups=12, rows_each=15):
@@ -57,7 +57,7 @@ def test_keys_of_names_are_fixed_numbers():
 def test_a_group_is_never_on_both_sides(seed, folds):
     target, groups = grouped(seed)
 
-    fold = deal(target, groups, keys(groups, seed), folds)
+    fold = split_folds(target, groups, keys(groups, seed), folds)
 
     assert all(len(set(fold[groups == group])) == 1 for group in np.unique(groups))
     assert set(fold) == set(range(folds))
@@ -66,7 +66,7 @@ def test_a_group_is_never_on_both_sides(seed, folds):
 def test_every_fold_has_its_share_of_positives():
     target = (np.arange(200) % 10 == 0).astype(int)
 
-    fold = deal(target, None, keys(np.arange(200).astype(str), 0), 5)
+    fold = split_folds(target, None, keys(np.arange(200).astype(str), 0), 5)
 
     assert np.bincount(fold[target == 1]).tolist() == [4] * 5
     assert np.bincount(fold).tolist() == [40] * 5
@@ -75,7 +75,7 @@ def test_every_fold_has_its_share_of_positives():
 def test_classes_smaller_than_the_folds_share_a_stratum():
     target = np.concatenate([np.repeat([0, 1], 40), [2, 2, 3]])
 
-    fold = deal(target, None, keys(np.arange(83).astype(str), 0), 5)
+    fold = split_folds(target, None, keys(np.arange(83).astype(str), 0), 5)
 
     assert np.ptp(np.bincount(fold, minlength=5)) <= 1
     assert np.bincount(fold[target == 1]).tolist() == [8] * 5
@@ -86,7 +86,7 @@ def test_folds_that_leave_a_class_out_of_training_are_refused():
     target, groups = np.repeat([0, 0, 1, 0], 5), np.repeat(["a", "b", "c", "d"], 5)
 
     with pytest.raises(UsageError, match="one of them holds all there is of a class"):
-        deal(target, groups, keys(groups, 0), 2)
+        split_folds(target, groups, keys(groups, 0), 2)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -98,8 +98,8 @@ def test_rows_in_another_order_are_dealt_alike(cohort, tissue, seed):
         kind="binary", label="tissue", positive=["lesion"], classes=["negative", "lesion"], watched=["lesion"]
     )
 
-    first, second = (planned(each, ask(each, False)[0], 5, 2, seed) for each in (cohort, mixed))
-    whole, again = (planned(each, lesion, 4, 2, seed) for each in (tissue, tissue.take(other)))
+    first, second = (plan_study(each, infer_task(each, False)[0], 5, 2, seed) for each in (cohort, mixed))
+    whole, again = (plan_study(each, lesion, 4, 2, seed) for each in (tissue, tissue.take(other)))
 
     assert np.array_equal(second.fold, first.fold[:, order])
     assert np.array_equal(again.fold, whole.fold[:, other])
@@ -127,7 +127,7 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself(tmp_path):
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
     nameless = read_cohort(written(table, tmp_path / "past.csv"), label="ill", need_label=True)
 
-    fold = planned(nameless, ask(nameless, False)[0], 5, 1, 0).fold[0]
+    fold = plan_study(nameless, infer_task(nameless, False)[0], 5, 1, 0).fold[0]
 
     other = (kind[:, None] == kind) & (fold[:, None] != fold)
     foretold = other @ ill(nameless) / other.sum(axis=1)
@@ -141,7 +141,7 @@ def ranked(positive, scores):
 
 
 def test_every_repeat_deals_anew_and_every_row_once(cohort):
-    study = planned(cohort, ask(cohort, False)[0], 5, 3, 0)
+    study = plan_study(cohort, infer_task(cohort, False)[0], 5, 3, 0)
 
     assert study.fold.shape == (3, cohort.n_rows)
     assert study.repeats_asked
@@ -153,7 +153,7 @@ def test_every_repeat_deals_anew_and_every_row_once(cohort):
 def test_three_repeats_are_planned_where_nobody_asks_and_the_rows_are_few(cohort):
     many = cohort.take(np.tile(np.arange(cohort.n_rows), 21))
 
-    few, one = (planned(each, ask(each, False)[0], 5, None, 0) for each in (cohort, many))
+    few, one = (plan_study(each, infer_task(each, False)[0], 5, None, 0) for each in (cohort, many))
 
     assert (len(few.fold), few.repeats_asked) == (3, False)
     assert (len(one.fold), one.repeats_asked) == (1, False)

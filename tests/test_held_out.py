@@ -50,7 +50,7 @@ def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(
     model = trained(cohort, recipe, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
 
-    of_each = [model.ensemble.of_one(k, far)[0, 0] for k in range(5)]
+    of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
 
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
 

@@ -126,7 +126,7 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     rng = np.random.default_rng(0)
     positive = np.arange(400) % 4 == 0
     scores = rng.normal(size=400) + 1.5 * positive
-    plain, wide = (ranking(scores, positive, None, widening=factor) for factor in (1.0, 4.0))
+    plain, wide = (ranking(scores, positive, None, variance_inflation=factor) for factor in (1.0, 4.0))
     middle, high = (np.log(p / (1 - p)) for p in (plain["auroc"].value, plain["auroc"].high))
 
     assert wide["auroc"].high == pytest.approx(1 / (1 + np.exp(-middle - 2 * (high - middle))))

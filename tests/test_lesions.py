@@ -13,7 +13,7 @@ from screening import GMean, MinSensitivity, read_cohort, score, train, validate
 from screening.data.stream import whole_groups
 from screening.errors import CohortError, UsageError
 from screening.imaging.lesions import Grid, Patient, chosen_by_lesions, opened, smoothed
-from screening.model_selection.revising import rechoose
+from screening.model_selection.revising import set_threshold
 from screening.store.loading import load_model
 from screening.store.model import save_model
 
@@ -158,7 +158,7 @@ def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
 
 def test_another_threshold_is_not_chosen_without_the_maps(model):
     with pytest.raises(UsageError, match="train it again"):
-        rechoose(model, MinSensitivity(0.5), "more")
+        set_threshold(model, MinSensitivity(0.5), "more")
 
 
 def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from screening import read_cohort, train
 from screening.contract.contract import Contract
 from screening.errors import UsageError
-from screening.model_selection.revising import approve, rechoose
+from screening.model_selection.revising import approve, set_threshold
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
 from screening.schemas.model import ModelDocument
@@ -81,7 +81,7 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
     """`screen threshold` leaves no figure of the rule before."""
     first, other = trained(case, FIRST, tmp_path), trained(case, OTHER, tmp_path)
 
-    rechosen = rechoose(first, OTHER, "fewer reviews")
+    rechosen = set_threshold(first, OTHER, "fewer reviews")
 
     assert told(rechosen) != told(first)
     assert told(rechosen) == told(other)
@@ -95,7 +95,10 @@ def test_what_training_said_of_the_rows_stands_after_a_revision(tmp_path):
     said = Reason("rows_of_one_patient", "Rows repeat age and sex.")
     warned = replace(model, document=model.facts.replace(attention=[*model.facts.attention, said]).to_dict())
 
-    for revised in (rechoose(warned, OTHER, "why"), approve(warned, "X", datetime.date(2026, 3, 1), "trial")):
+    for revised in (
+        set_threshold(warned, OTHER, "why"),
+        approve(warned, "X", datetime.date(2026, 3, 1), "trial"),
+    ):
         assert said in revised.facts.attention
 
 
@@ -115,4 +118,4 @@ def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
 def test_threshold_refuses_a_rule_that_only_flagging_everybody_keeps(tmp_path):
     """What `train` refuses, `threshold` refuses in the same words."""
     with pytest.raises(UsageError, match="too few to promise"):
-        rechoose(trained("grouped", FIRST, tmp_path), MinSensitivity(0.999), "safety")
+        set_threshold(trained("grouped", FIRST, tmp_path), MinSensitivity(0.999), "safety")

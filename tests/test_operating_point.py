@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_scores import labelled
 
-from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall
-from screening.metrics.threshold_search import Choice, pick
+from screening.metrics.operating_point import (
+    FLAG_EVERYTHING,
+    RULES,
+    ThresholdSelector,
+    choose,
+    excess,
+    overall,
+    pick,
+)
 from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, rule_named
 
 # Few distinct values, so that ties within and between the classes are the rule.
@@ -217,7 +224,7 @@ def test_a_flag_rate_may_be_reached_exactly():
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
     scores, y = labelled()
     point = choose(scores, y, Threshold(1.0, prevalence=0.1), seed=3)
-    choice = Choice.of(scores, y, None, 3, None, None)
+    choice = ThresholdSelector.of(scores, y, None, 3, None, None)
     drawn = choice.evidence(1.0, point.rule).drawn(0.1, 3)
 
     for name, value in (("ppv", point.ppv.value), ("flag_rate", point.flag_rate.value)):

@@ -9,8 +9,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from screening.errors import UsageError
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import choose, curve, performance, points, summary
-from screening.metrics.performance import rates
+from screening.metrics.operating_point import ThresholdSelector, choose
+from screening.metrics.performance import curve, performance, rates, summary
 from screening.schemas.figures import GMean, MinSensitivity, Observed, OperatingPoint, Threshold
 
 
@@ -99,7 +99,7 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    made = [*points(scores, y, group, fold=np.arange(len(y)) % 5)]
+    made = [*ThresholdSelector.of(scores, y, group, 0, np.arange(len(y)) % 5, None).points(None)]
     made += [curve(scores, y, group), summary(scores, y, group)]
 
     for figures in made:

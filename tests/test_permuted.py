@@ -7,12 +7,12 @@ import pytest
 from flow_cohorts import patients
 
 from screening import read_cohort
-from screening.metrics.predictive_intervals import widening
+from screening.metrics.predictive_intervals import variance_inflation
 from screening.metrics.ranking import delong
-from screening.model_selection.folds import planned
+from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import Resources, held_out_by
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import ask
+from screening.model_selection.task import infer_task
 from screening.recipes.building import load_recipe
 
 PERMUTATIONS = 8
@@ -25,10 +25,14 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
     frame.to_csv(folder / "past.csv", index=False)
     cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
-    study = planned(cohort, ask(cohort, False)[0], 5, 1, seed, search=3)
+    study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
     held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
     validation = HeldOutScores.of(held_out, study)
-    return delong(validation.scores[:, 0], validation.watched[:, 0], widening=widening(validation.n_settings))
+    return delong(
+        validation.scores[:, 0],
+        validation.watched[:, 0],
+        variance_inflation=variance_inflation(validation.n_settings),
+    )
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])

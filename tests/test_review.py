@@ -14,7 +14,7 @@ from flow_cohorts import patients, voxels, written
 from screening import read_cohort, train
 from screening import score as score_night
 from screening.ledger.database import STATES, open_ledger
-from screening.model_selection.revising import rechoose
+from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
 from screening.store.loading import load_model
@@ -345,8 +345,8 @@ def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same
     cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
     model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=GMean(), jobs=1, beside=())
 
-    same = rechoose(model, GMean(), "as it was")
-    other = rechoose(model, MaxFlagRate(0.05), "fewer", watched="lesion")
+    same = set_threshold(model, GMean(), "as it was")
+    other = set_threshold(model, MaxFlagRate(0.05), "fewer", watched="lesion")
 
     assert same.thresholds.tolist() == model.thresholds.tolist()
     assert same.calibration == pytest.approx(model.calibration)

@@ -36,7 +36,7 @@ from screening.kernels import Gaussian
 from screening.kernels.threads import available_cores, with_share_of_cores
 from screening.model_selection.fold_fits import EncodedRows
 from screening.model_selection.search import criterion
-from screening.model_selection.task import ask
+from screening.model_selection.task import infer_task
 
 FEATURES, GAMMA, NU, COST = 8, 1 / 8, 0.1, 1.0
 JOBS = 2
@@ -101,7 +101,7 @@ def grid_search(n: int, repeats: int, jobs: int) -> Comparison:
         table = pd.DataFrame(x, columns=[f"x{j}" for j in range(FEATURES)])
         table.assign(ill=np.where(y == 1, "yes", "no")).to_parquet(path, index=False)
         cohort = read_cohort(path, label="ill", positive="yes")
-    task, _ = ask(cohort, several=False)
+    task, _ = infer_task(cohort, several=False)
 
     def ours() -> np.ndarray:
         encoded = EncodedRows.of(cohort, recipe, task)

@@ -270,9 +270,9 @@ def threshold(
     """
     chosen_by = rule.rule(required=True)
 
-    from screening.model_selection.revising import change_of, rechoose
+    from screening.model_selection.revising import change_of, set_threshold
 
-    revise = partial(rechoose, rule=chosen_by, reason=reason, watched=watched)
+    revise = partial(set_threshold, rule=chosen_by, reason=reason, watched=watched)
     after = _revised(model, revise, "threshold", change_of, revision)
     print_answer({"model": str(model), "id": after.id} | facts_of(after, as_json), as_json)
 
@@ -382,7 +382,7 @@ def retrain(
         _write(trained, folder, templates, signer)
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
-        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, facts)
+        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, learned.facts)
     answer = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
     answer |= {"champion": champion.id} | facts_of(trained, as_json)
     print_answer(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)

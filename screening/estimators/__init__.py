@@ -1,1 +1,1 @@
-"""What is fitted to rows: kernel machines and baselines, each found by being in this folder."""
+"""What is fitted to rows: kernel machines and baselines, to lie in this folder is enough."""

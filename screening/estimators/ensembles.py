@@ -22,7 +22,7 @@ from screening.data.encoding import Bundles
 from screening.estimators.base import Classifier, Estimator
 from screening.estimators.kernel_machine import KernelMachine
 from screening.estimators.multi_class import MultiClassSVM
-from screening.estimators.passes import Passes, Scorer, under
+from screening.estimators.passes import KernelExpansion, Scorer, under
 from screening.factors.first_pass import Pass
 from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import average_precision
@@ -45,16 +45,16 @@ class FoldEnsemble:
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = self._seen(x)
-        if not self.standing:
+        if not self.kernel_machines:
             each = [oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines]
         else:  # one decision where plain machines are averaged
             each = [
                 oriented(machine.scores_from(own), machine, self.kind, self.n_outputs)
-                for own, machine in zip(self._scorer.decisions(x), self.standing, strict=False)
+                for own, machine in zip(self._scorer.decisions(x), self.kernel_machines, strict=False)
             ]
         return np.mean(each, axis=0)
 
-    def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
+    def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
         return oriented_decisions(self.machines[machine], self._seen(x), self.kind, self.n_outputs)
 
@@ -68,18 +68,18 @@ class FoldEnsemble:
         if self._one is not None:
             return self._one.scorer
         rows, places = self.union
-        return Scorer([machine.passes_kept for machine in self.standing], rows, places)
+        return Scorer([machine.passes_kept for machine in self.kernel_machines], rows, places)
 
     @property
-    def standing(self) -> list[KernelMachine]:
+    def kernel_machines(self) -> list[KernelMachine]:
         """The machines that stand on training rows (patients): all of them, or none."""
         return [machine for machine in self.machines if isinstance(machine, KernelMachine)]
 
     def support_share(self, n_learned: Sequence[int]) -> float | None:
         """Support vectors of a machine as a share of the rows it learned from; None where it has none."""
-        if not self.standing:
+        if not self.kernel_machines:
             return None
-        pairs = zip(self.standing, n_learned, strict=True)
+        pairs = zip(self.kernel_machines, n_learned, strict=True)
         return float(np.mean([len(machine.support_) / n_rows for machine, n_rows in pairs]))
 
     @cached_property
@@ -88,7 +88,7 @@ class FoldEnsemble:
 
         Rows of one machine keep places of their own where they are alike: each has its weight and its bump.
         """
-        parts = [machine.passes_kept.rows for machine in self.standing]
+        parts = [machine.passes_kept.rows for machine in self.kernel_machines]
         together = np.concatenate(parts)
         alike = np.unique(as_bytes(together), return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
@@ -98,32 +98,32 @@ class FoldEnsemble:
         return together[first], np.split(place.ravel(), ends)
 
     @property
-    def averages(self) -> bool:
+    def is_averageable(self) -> bool:
         """Whether the machines average to a single one, so that more of them cost no more at scoring."""
-        if not self.standing:
+        if not self.kernel_machines:
             return all(machine.linear for machine in self.machines)
-        return all(self._is_linear(machine) for machine in self.standing)
+        return all(self._is_linear(machine) for machine in self.kernel_machines)
 
     @cached_property
-    def _one(self) -> Passes | None:
+    def _one(self) -> KernelExpansion | None:
         """Plain machines as one over the union of their rows; None where there is a factor or a vote."""
-        if not self.averages:
+        if not self.is_averageable:
             return None
         rows, places = self.union
-        parts = [machine.passes_kept.last.dual for machine in self.standing]
+        parts = [machine.passes_kept.last.dual for machine in self.kernel_machines]
         weights = np.zeros((len(rows), parts[0].weights.shape[1]))
         for dual, place in zip(parts, places, strict=True):
             np.add.at(weights, place, dual.weights / len(parts))
         intercept = np.mean([dual.intercept for dual in parts], axis=0)
         dual = replace(parts[0], weights=weights, intercept=intercept, margin=weights != 0)
         labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
-        first = self.standing[0].passes_kept
+        first = self.kernel_machines[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
 
     def _is_linear(self, machine: KernelMachine) -> bool:
         passes = machine.passes_kept
         whole = self.kind != "multi_class" or len(machine.classes_) == self.n_outputs
-        same = passes.kernel == self.standing[0].passes_kept.kernel
+        same = passes.kernel == self.kernel_machines[0].passes_kept.kernel
         return len(passes.chain) == 1 and machine.linear and whole and same
 
     def state(self) -> dict[str, np.ndarray]:
@@ -131,11 +131,11 @@ class FoldEnsemble:
         state = {"n_machines": np.asarray(len(self.machines))}
         if self.bundles is not None:
             state["bundled"] = np.asarray(True)  # the encoder knows how
-        if self.standing:
+        if self.kernel_machines:
             state["rows"], places = self.union
         for k, machine in enumerate(self.machines):
             own = dict(machine.state())
-            if self.standing:
+            if self.kernel_machines:
                 del own["rows"]
                 own["places"] = places[k]
             state |= {f"machine{k}/{name}": value for name, value in own.items()}
@@ -310,9 +310,9 @@ class BlendedEnsemble:
         """Log odds of encoded rows, (n_rows, n_outputs), higher for more suspicious."""
         return self.pooling.pooled(np.stack([member.decisions(x) for member in self.members], axis=1))
 
-    def of_one(self, machine: int, x: np.ndarray) -> np.ndarray:
+    def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Blended decision by the members' machines of one fold, as rows held out have theirs."""
-        own = [member.of_one(machine, x) for member in self.members]
+        own = [member.decision_of(machine, x) for member in self.members]
         return self.pooling.pooled(np.stack(own, axis=1))
 
     def state(self) -> dict[str, np.ndarray]:

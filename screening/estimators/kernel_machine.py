@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from screening.estimators import landmarks
 from screening.estimators.base import Estimator, as_array, check_labels, classes_and_codes
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import Passes
+from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
 from screening.factors import Factor, why_not
 from screening.kernels import KERNELS, Gaussian, Kernel
@@ -171,8 +171,8 @@ class KernelMachine(Estimator):
     ) -> list[Self]:
         """The machine fitted with each of several factors, equal but for fields that they let vary.
 
-        All on one first pass, and each second pass from the one before; where the number of passes is found
-        out, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
+        All on one first pass, and each second pass from the one before; where inner folds tell the number of
+        passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
         together = [factors] if getattr(self, "stop", "fixed") == "fixed" else [[each] for each in factors]
         machines = []
@@ -195,7 +195,7 @@ class KernelMachine(Estimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         cache: KernelCache | None = None,
-    ) -> list[Passes]:
+    ) -> list[KernelExpansion]:
         """The passes with each of several factors; `n_features_in_` and `classes_` are set."""
         whole = self._rows_to_learn(X, y, sample_weight, groups)
         kernel = self._kernel.resolved(whole.x, whole.sample_weight)
@@ -223,8 +223,8 @@ class KernelMachine(Estimator):
         """Mask of the rows near the boundary of a pilot that is trained on first landmarks."""
         raise NotImplementedError
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
-        """Passes with each of several factors."""
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
+        """KernelExpansion with each of several factors."""
         raise NotImplementedError
 
     def codes_after(self, X: np.ndarray, passes: int) -> np.ndarray:
@@ -243,7 +243,7 @@ class KernelMachine(Estimator):
         return self.passes_kept.factors(self._rows(X))
 
     @property
-    def passes_kept(self) -> Passes:
+    def passes_kept(self) -> KernelExpansion:
         """All passes of the fitted machine."""
         check_is_fitted(self)
         return self._passes
@@ -265,7 +265,7 @@ class KernelMachine(Estimator):
         """f(x), (n_rows,); > 0 is the positive class, or a normal row where one class was learned."""
         return self._decisions(X)[:, 0]
 
-    def _keep(self, passes: Passes) -> None:
+    def _keep(self, passes: KernelExpansion) -> None:
         """Fitted attributes, from the passes alone, so that ``restore`` gives the same."""
         dual = passes.last.dual
         used = np.flatnonzero(np.any(dual.weights != 0, axis=1))
@@ -282,7 +282,7 @@ class KernelMachine(Estimator):
         return state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> Self:
-        passes = Passes.from_state(self._kernel, self.factor, state)
+        passes = KernelExpansion.from_state(self._kernel, self.factor, state)
         if "classes" in state:
             self.classes_ = state["classes"]
         self._keep(passes)
@@ -330,8 +330,8 @@ class Fit:
     n_passes: int
     cache: KernelCache  # of `rows`
 
-    def numbered(self, machines: Sequence[Passes]) -> list[Passes]:
-        """Passes whose support has the numbers of the table in place of those of `rows`."""
+    def numbered(self, machines: Sequence[KernelExpansion]) -> list[KernelExpansion]:
+        """KernelExpansion whose support has the numbers of the table in place of those of `rows`."""
         return [replace(passes, support=self.rows.numbers[passes.support]) for passes in machines]
 
 

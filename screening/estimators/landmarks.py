@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.linear_model import Ridge
 
-from screening.estimators.training import Dual, Training
-from screening.metrics.threshold_search import hashed
+from screening.estimators.training import DualSolution, Training
+from screening.metrics.ties import hashed
 
 APPROXIMATIONS = ("none", "landmarks", "nystroem")
 # Of the landmarks left after the rarest class, the share that rows near the boundary get.
@@ -124,7 +124,7 @@ def check(approximation: str, n_landmarks: int, spans: bool) -> None:
         raise ValueError(f"n_landmarks must be a whole number >= 2, got {n_landmarks!r}")
 
 
-def solve_on_landmarks(training: Training, rows: np.ndarray) -> Dual:
+def solve_on_landmarks(training: Training, rows: np.ndarray) -> DualSolution:
     """Least-squares SVM (Suykens and Vandewalle 1999) in the span of some rows (Williams and Seeger 2001).
 
     With K_LL = U D U' over the landmarks, rows have the features K_xL U D^(-1/2), whose products are the
@@ -150,4 +150,4 @@ def solve_on_landmarks(training: Training, rows: np.ndarray) -> Dual:
     weights = np.zeros((len(training.labels), 1))
     weights[rows, 0] = features @ machine.coef_
     intercept = np.array([machine.intercept_])
-    return Dual(weights, intercept, np.zeros(weights.shape, bool), gap=0.0, n_iter=1)
+    return DualSolution(weights, intercept, np.zeros(weights.shape, bool), gap=0.0, n_iter=1)

@@ -14,7 +14,7 @@ from screening import solvers
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import Passes, fit_passes
+from screening.estimators.passes import KernelExpansion, fit_passes
 from screening.estimators.schemes import SCHEMES, OneVsRest
 from screening.factors.first_pass import Factor
 from screening.kernels.base import Kernel
@@ -84,7 +84,7 @@ class MultiClassSVM(KernelClassifier):
         of_all = self._scheme(whole.codes, np.ones(len(whole.x)))
         return of_all.margins(decisions) < landmarks.NEAR_MARGIN
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         cache, rows = fit.cache, fit.rows
         n_solutions = (fit.n_passes + 1) * len(self.classes_)
         gram = solvers.gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)

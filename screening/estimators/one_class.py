@@ -14,9 +14,9 @@ from sklearn.utils.validation import validate_data
 from screening import solvers
 from screening.estimators.kernel_machine import Fit, KernelMachine, Rows, rows_that_count
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import Passes, fit_passes
+from screening.estimators.passes import KernelExpansion, fit_passes
 from screening.estimators.training import solved
-from screening.factors.first_pass import Dual, Factor
+from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.solvers.kernel_rows import Gram
@@ -91,12 +91,12 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         scores = expansion_at(kernel, whole.x, x, dual.weights)[:, 0]
         return scores <= np.quantile(scores, min(1.0, 2.0 * self.nu))
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         n_rows, weights = len(fit.rows.x), fit.rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
         gram = solvers.gram_within(fit.kernel, fit.cache, n_solutions=0)
 
-        def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
+        def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
             tol = self._tol(n_rows) / weights.max()
             return [solved(self._problem(gram, c[:, 0], weights), tol, fit.cache) for c in factors]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from screening.factors.first_pass import (
-    Dual,
+    DualSolution,
     Factor,
     KernelMachineState,
     Pass,
@@ -26,7 +26,7 @@ from screening.solvers.kernel_rows import Gram
 
 
 @dataclass(frozen=True)
-class Passes:
+class KernelExpansion:
     """All passes of a fitted machine, on the union of their support vectors."""
 
     kernel: Kernel
@@ -55,17 +55,17 @@ class Passes:
         """This machine alone, ready to score."""
         return Scorer([self], self.rows, [np.arange(len(self.rows))])
 
-    def moved(self, threshold: float) -> Passes:
+    def moved(self, threshold: float) -> KernelExpansion:
         """The same machine with ``threshold`` subtracted from its decision."""
         dual = replace(self.last.dual, intercept=self.last.dual.intercept - threshold)
         return self._ending(dual)
 
-    def divided(self, scale: float) -> Passes:
+    def divided(self, scale: float) -> KernelExpansion:
         """The same machine with its decision divided by ``scale``, a positive number."""
         dual = self.last.dual
         return self._ending(replace(dual, weights=dual.weights / scale, intercept=dual.intercept / scale))
 
-    def _ending(self, dual: Dual) -> Passes:
+    def _ending(self, dual: DualSolution) -> KernelExpansion:
         return replace(self, chain=(*self.chain[:-1], replace(self.last, dual=dual)))
 
     def report(self) -> list[dict[str, Any]]:
@@ -109,7 +109,9 @@ class Passes:
         return state
 
     @classmethod
-    def from_state(cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]) -> Passes:
+    def from_state(
+        cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]
+    ) -> KernelExpansion:
         """Inverse of ``state``; kernel and factor are the recipe's."""
         return cls(
             kernel=replace(kernel, gamma=float(state["gamma"])),
@@ -121,7 +123,7 @@ class Passes:
         )
 
 
-def decisions_at(cache: KernelCache, machines: Sequence[Passes], x: np.ndarray) -> list[np.ndarray]:
+def decisions_at(cache: KernelCache, machines: Sequence[KernelExpansion], x: np.ndarray) -> list[np.ndarray]:
     """f of the last pass of the machines fitted last, at the rows the cache was told of, (n, n_outputs) each.
 
     By one product where the machines were trained together on all the cache's rows.
@@ -161,7 +163,7 @@ def _pass_from(state: Mapping[str, np.ndarray], t: int, factor: Factor | None) -
     get = under(state, f"pass{t}/")
     scale = Scale.from_state(get) if t + 1 < int(state["n_passes"]) else None
     gap, n_iter = get["solved"]
-    dual = Dual(
+    dual = DualSolution(
         get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
     )
     n_factors = 0
@@ -189,7 +191,9 @@ _BLOCK_BYTES = 32_000_000
 class Scorer:
     """Machines of one kernel over one basis, `rows`, in which each machine's own rows are at its `places`."""
 
-    def __init__(self, machines: Sequence[Passes], rows: np.ndarray, places: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self, machines: Sequence[KernelExpansion], rows: np.ndarray, places: Sequence[np.ndarray]
+    ) -> None:
         self.machines = machines
         self.rows = rows
         self.places = places
@@ -259,12 +263,12 @@ def fit_passes(
     gram: Gram,
     labels: np.ndarray,
     class_counts: np.ndarray,
-    solve: Callable[[Sequence[np.ndarray]], list[Dual]],
+    solve: Callable[[Sequence[np.ndarray]], list[DualSolution]],
     factors: Sequence[Factor | None],
     n_passes: int,
     normalise: bool,
     name: Hashable = None,
-) -> list[Passes]:
+) -> list[KernelExpansion]:
     """Train, build c from what was learned, train again: ``n_passes`` times, for each of several factors.
 
     `gram` is K over the rows of the cache, and never changed; `solve` makes of several c, (n_rows, 1) or
@@ -292,7 +296,7 @@ def fit_passes(
 def _next(
     states: list[KernelMachineState],
     factors: Sequence[Factor | None],
-    solve: Callable[[Sequence[np.ndarray]], list[Dual]],
+    solve: Callable[[Sequence[np.ndarray]], list[DualSolution]],
     normalise: bool,
 ) -> list[KernelMachineState]:
     """The pass that follows each of these, by its factor."""
@@ -318,9 +322,9 @@ def _steps(last: KernelMachineState) -> list[Rescaling]:
     return [] if last.before is None else [*_steps(last.before.state), last.before]
 
 
-def _joined(last: KernelMachineState, factor: Factor | None) -> Passes:
+def _joined(last: KernelMachineState, factor: Factor | None) -> KernelExpansion:
     """All passes up to the last one, on the union of their support vectors."""
     chain = [*(step.one for step in _steps(last)), last.one]
     kept = np.flatnonzero(np.any([np.any(one.dual.weights != 0, axis=1) for one in chain], axis=0))
     taken = tuple(one.take(kept) for one in chain)
-    return Passes(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)
+    return KernelExpansion(last.kernel, last.rows[kept], kept, taken, factor, last.class_counts)

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from screening.estimators.training import SUPPORT, Training, embedded, joined, solve_two_class_each
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.coupled import (
     CoupledProblem,
@@ -51,7 +51,7 @@ class OneVsRest:
 
     def solve(
         self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
-    ) -> list[Dual]:
+    ) -> list[DualSolution]:
         """At each c one C-SVC for each column of ``labels``, rows labelled 0 left out."""
         of_outputs = [
             self._one(gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
@@ -61,7 +61,7 @@ class OneVsRest:
 
     def _one(
         self, gram: Gram, cache: KernelCache | None, labels: np.ndarray, factors: np.ndarray
-    ) -> list[Dual]:
+    ) -> list[DualSolution]:
         """One output at each c, (m, n_rows)."""
         whole = Training(gram, labels, factors[0], self._costs(labels), self.tol, cache=cache)
         inside = np.flatnonzero(labels)
@@ -119,7 +119,7 @@ class AllAtOnce(OneVsRest):
 
     def solve(
         self, gram: Gram, factors: Sequence[np.ndarray], cache: KernelCache | None = None
-    ) -> list[Dual]:
+    ) -> list[DualSolution]:
         assert isinstance(gram, np.ndarray)  # see `MultiClassSVM.by_rows`
         codes, weights = self.codes, self.weights
         upper = float(self.C) * weights
@@ -129,10 +129,10 @@ class AllAtOnce(OneVsRest):
 
     def _dual(
         self, upper: np.ndarray, weights: np.ndarray, alphas: np.ndarray, gap: float, n_iter: int
-    ) -> Dual:
+    ) -> DualSolution:
         weights = np.where(np.abs(weights) > SUPPORT * np.abs(weights).max(initial=0.0), weights, 0.0)
         free = (alphas > AT_BOUND * upper) & (alphas < (1.0 - AT_BOUND) * upper)
-        return Dual(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
+        return DualSolution(weights, np.zeros(weights.shape[1]), (weights != 0) & free[:, None], gap, n_iter)
 
     def _solution(
         self, gram: np.ndarray, c: np.ndarray, upper: np.ndarray

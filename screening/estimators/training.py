@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from screening import solvers
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
 from screening.solvers.kernel_rows import Gram
 
@@ -55,10 +55,10 @@ class Training:
         )
 
 
-Solve = Callable[[Training], Dual]
+Solve = Callable[[Training], DualSolution]
 
 
-def solve_two_class(training: Training) -> Dual:
+def solve_two_class(training: Training) -> DualSolution:
     """C-SVC: min 1/2 a'Qa - 1'a, 0 <= a <= costs, sum s_i a_i = 0."""
     return solve_two_class_each(training, training.c[None])[0]
 
@@ -75,30 +75,32 @@ def two_class_problem(training: Training) -> solvers.Problem:
     )
 
 
-def solve_two_class_each(training: Training, factors: np.ndarray) -> list[Dual]:
+def solve_two_class_each(training: Training, factors: np.ndarray) -> list[DualSolution]:
     """The same at each of several c, (m, n), in place of ``training.c``."""
     problem = two_class_problem(training)
     problems = [replace(problem, c=c) for c in factors]
     return duals_of(problem, solvers.solve_each(problems, training.tol, training.cache))
 
 
-def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = None) -> Dual:
+def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = None) -> DualSolution:
     """Solve, and drop what is too small to be a support vector."""
     return dual_of(problem, solvers.solve(problem, tol, cache))
 
 
-def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> Dual:
+def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> DualSolution:
     """A solution as a dual, without what is too small to be a support vector."""
     return duals_of(problem, [solution])[0]
 
 
-def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[Dual]:
+def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[DualSolution]:
     """Solutions, at whatever c, as duals."""
     alphas = without_dust(np.stack([each.alphas for each in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
     weights = problem.signs * alphas
     return [
-        Dual(weights[k][:, None], np.array([each.intercept]), margin[k][:, None], each.gap, each.n_iter)
+        DualSolution(
+            weights[k][:, None], np.array([each.intercept]), margin[k][:, None], each.gap, each.n_iter
+        )
         for k, each in enumerate(solutions)
     ]
 
@@ -108,7 +110,7 @@ def without_dust(alphas: np.ndarray) -> np.ndarray:
     return np.where(alphas > SUPPORT * alphas.max(axis=-1, initial=0.0, keepdims=True), alphas, 0.0)
 
 
-def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:
+def embedded(dual: DualSolution, rows: np.ndarray, n_rows: int) -> DualSolution:
     """A dual over some rows as one over all of them, zero elsewhere."""
     weights = np.zeros((n_rows, dual.weights.shape[1]))
     margin = np.zeros(weights.shape, bool)
@@ -116,9 +118,9 @@ def embedded(dual: Dual, rows: np.ndarray, n_rows: int) -> Dual:
     return replace(dual, weights=weights, margin=margin)
 
 
-def joined(duals: Sequence[Dual]) -> Dual:
+def joined(duals: Sequence[DualSolution]) -> DualSolution:
     """Several one-output duals as one of several outputs."""
-    return Dual(
+    return DualSolution(
         weights=np.hstack([dual.weights for dual in duals]),
         intercept=np.concatenate([dual.intercept for dual in duals]),
         margin=np.hstack([dual.margin for dual in duals]),

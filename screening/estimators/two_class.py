@@ -17,9 +17,9 @@ from screening import solvers
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
-from screening.estimators.passes import Passes, fit_passes
+from screening.estimators.passes import KernelExpansion, fit_passes
 from screening.estimators.training import Training, solve_two_class
-from screening.factors.first_pass import Dual, Factor
+from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.kernels.kernel_cache import KernelCache
@@ -77,7 +77,7 @@ class TwoClassSVM(KernelClassifier):
         decisions = expansion_at(kernel, whole.x, x, dual.weights)[:, 0] + dual.intercept[0]
         return labels * decisions < landmarks.NEAR_MARGIN
 
-    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[Passes]:
+    def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         rows, cache = fit.rows, fit.cache
         x, codes = rows.x, rows.codes
         for remedy in self.remedies:
@@ -114,7 +114,7 @@ class TwoClassSVM(KernelClassifier):
         for remedy in reversed(self.remedies):
             solve_pass = partial(remedy.solve, solve=solve_pass)
 
-        def solve(factors: Sequence[np.ndarray]) -> list[Dual]:
+        def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
             return [solve_pass(replace(training, c=c[:, 0])) for c in factors]
 
         machines = fit_passes(

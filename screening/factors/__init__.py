@@ -1,4 +1,4 @@
-"""What c(x) can be: one file a factor, found by being in this folder.
+"""What c(x) can be: one file a factor; lying in this folder is enough.
 
 A factor is a frozen dataclass with a ``name``, as recipes call it, and the members of ``first_pass.Factor``.
 """

@@ -66,7 +66,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Dual:
+class DualSolution:
     """What solving one pass gives: f_m(x) = sum_i weights_im c_i c(x) K(x_i, x) + intercept_m."""
 
     weights: np.ndarray  # (n_rows, n_outputs): alpha_i with its sign; exactly 0 off the support
@@ -81,7 +81,7 @@ class Dual:
 class Pass:
     """One trained pass over the basis rows (the training rows, later the support vectors of any pass)."""
 
-    dual: Dual
+    dual: DualSolution
     labels: np.ndarray  # (n_basis, n_outputs): +1, -1, or 0 for a row outside the output's problem
     c: np.ndarray  # (n_basis, 1) or (n_basis, n_outputs): product of the factors of all passes before
     scale: Scale | None = None  # how log c of the next pass is scaled and bounded; None in the last

@@ -205,7 +205,7 @@ def chances(calibration: Calibration | None, scores: np.ndarray) -> tuple[np.nda
 def decision_curve(p: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> DecisionCurve:
     """Net benefit of reviewing everyone above a threshold probability, against reviewing all or none.
 
-    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): found cases per patient, less the
+    Net benefit = TP / n - FP / n x t / (1 - t) (Vickers and Elkin 2006): true cases per patient, less the
     needless reviews at the rate of exchange that the threshold t states. Reviewing none is 0.
     """
     prevalence = float(np.average(positive, weights=weight))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from screening.metrics.intervals import design_effect, percentiles, students_share
-from screening.metrics.predictive_intervals import between_folds, widening
+from screening.metrics.predictive_intervals import between_folds, variance_inflation
 from screening.metrics.ranking import placements, spread
 from screening.metrics.tally import group_codes
 from screening.schemas.base import Estimate
@@ -127,7 +127,7 @@ def auroc_difference(
     (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
     if min(positive.sum(), (~positive).sum()) < 2:
         return Estimate(area - other)
-    reach = spread(pull - other_pull, positive, codes) * np.sqrt(widening(n_settings))
+    reach = spread(pull - other_pull, positive, codes) * np.sqrt(variance_inflation(n_settings))
     return Estimate(area - other, area - other - reach, area - other + reach)
 
 

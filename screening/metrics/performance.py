@@ -12,7 +12,7 @@ import numpy as np
 
 from screening.errors import UsageError
 from screening.metrics.intervals import predictive_interval, share_range, wilson
-from screening.metrics.predictive_intervals import predictive, widening
+from screening.metrics.predictive_intervals import predictive, variance_inflation
 from screening.metrics.ranking import area_ends, ranking
 from screening.metrics.tally import Tally, group_codes, rate_at_last, rate_bands, spaced_thresholds
 from screening.schemas.base import Estimate
@@ -124,19 +124,19 @@ def summary(scores, y, groups=None, seed: int = 0, *, n_settings: int = 1) -> Ra
     """How well held-out scores rank, whatever the threshold: AUROC and average precision with 95 % intervals.
 
     Both are widened for the fold machines and for the `n_settings` that were tried on the same rows
-    (`statistics.predictive_intervals.widening`). `prevalence` is the average precision of a score that knows
+    (`predictive_intervals.variance_inflation`). `prevalence` is the average precision of a score that knows
     nothing.
     """
     scores, positive, codes, n_groups = checked(scores, y, groups)
     m, n = int(positive.sum()), int((~positive).sum())
-    ranked = _ranking(scores, positive, codes, seed, bool(m and n), widening(n_settings))
+    ranked = _ranking(scores, positive, codes, seed, bool(m and n), variance_inflation(n_settings))
     return Ranking(n_positive=m, n_negative=n, n_groups=n_groups, prevalence=m / max(m + n, 1), **ranked)
 
 
 def area(scores, y, groups=None, *, n_settings: int = 1) -> tuple[float, float, float]:
     """AUROC with its 95 % interval as `summary` has it, without the resampling that precision needs."""
     scores, positive, codes, _ = checked(scores, y, groups, both=True)
-    return area_ends(scores, positive, codes, widening(n_settings))
+    return area_ends(scores, positive, codes, variance_inflation(n_settings))
 
 
 def _ranking(scores, positive, codes, seed: int, both: bool, factor: float = 1.0) -> dict[str, Estimate]:

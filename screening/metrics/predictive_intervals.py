@@ -3,7 +3,7 @@
 A threshold is set on the decisions of K fold machines, each on rows it had not seen, and applied to their
 mean. Intervals of plain counts miss that step: over 658 cohorts of clinical tables those of sensitivity held
 91 % and of specificity 89 % where 95 was meant; with the two terms here 96 and 95 %. No resample is needed,
-whatever the rule: a rule that looks for an optimum is a little optimistic, which the widening covers.
+whatever the rule: a rule that looks for an optimum is a little optimistic, which the inflation covers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from screening.metrics.intervals import beta_quantile
 DRAWS = 4000
 
 
-def widening(n_settings: int = 1) -> float:
+def variance_inflation(n_settings: int = 1) -> float:
     """Factor on the variance of what ranks tell: 1.5 up to 8 settings tried, 2 from 24, by the log between.
 
     The best of n settings is the further from its own average the larger log n is.
@@ -45,7 +45,7 @@ Share = float | np.ndarray
 
 
 def predictive(share: Share, hit: Share, false: Share) -> dict[str, np.ndarray]:
-    """Flag rate, predictive values and reviews per case found, by Bayes; not finite where undefined.
+    """Flag rate, predictive values and reviews per true case, by Bayes; not finite where undefined.
 
     From prevalence, sensitivity and 1 - specificity, numbers or arrays of one shape.
     """
@@ -113,7 +113,7 @@ class Evidence:
     def _sensitivity(self, least: float) -> tuple[float, float]:
         """Parameters of the Beta law; with no hit it would be all at 0, and `least` hits stand for none."""
         hits = max(self.hits, least)
-        return hits / widening(), (self.hits + self.misses + 1 - hits) / widening()
+        return hits / variance_inflation(), (self.hits + self.misses + 1 - hits) / variance_inflation()
 
     def _own(self) -> float:
         """Variance of the specificity from its rows alone; half a row where they are all alike."""

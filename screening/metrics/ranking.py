@@ -52,20 +52,20 @@ def _beaten(scores: np.ndarray, side: np.ndarray) -> np.ndarray:
 
 
 def delong(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, widening: float = 1.0
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None = None, variance_inflation: float = 1.0
 ) -> tuple[float, float]:
     """95 % interval of the AUROC by DeLong et al. (1988) on the logit scale.
 
     Separated classes have no placement variance; Wilson on the rarer class then gives the honest end. With
     `codes`, each row's group, what a group's rows do to the area is added up (Obuchowski 1997), and Student's
-    quantile stands for the normal one. `widening` is a factor on the variance.
+    quantile stands for the normal one. `variance_inflation` is a factor on the variance.
     """
     area, pull = placements(scores, positive)
     rarer = fewest_units(positive, codes)
     if area in (0.0, 1.0) or rarer < 2:
-        low, high = wilson(area * rarer / widening, rarer / widening)
+        low, high = wilson(area * rarer / variance_inflation, rarer / variance_inflation)
         return float(low), float(high)
-    reach = spread(pull, positive, codes) * np.sqrt(widening) / (area * (1 - area))
+    reach = spread(pull, positive, codes) * np.sqrt(variance_inflation) / (area * (1 - area))
     return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
 
 
@@ -116,14 +116,20 @@ def _precision_area(hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
 
 
 def area_ends(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, widening: float
+    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, variance_inflation: float
 ) -> tuple[float, float, float]:
     """AUROC with its 95 % interval (DeLong), by group where there are any."""
-    return auroc(scores, positive), *delong(scores, positive, codes=codes, widening=widening)
+    return auroc(scores, positive), *delong(
+        scores, positive, codes=codes, variance_inflation=variance_inflation
+    )
 
 
 def ranking(
-    scores: np.ndarray, positive: np.ndarray, codes: np.ndarray | None, seed: int = 0, widening: float = 1.0
+    scores: np.ndarray,
+    positive: np.ndarray,
+    codes: np.ndarray | None,
+    seed: int = 0,
+    variance_inflation: float = 1.0,
 ) -> dict[str, Estimate]:
     """AUROC (DeLong) and average precision (bootstrap) with 95 % intervals, by group where there are any.
 
@@ -135,8 +141,8 @@ def ranking(
     resampled = tally.resampled
     present = resampled[0][:, 0] > 0
     drawn = np.where(present, _precision_area(*resampled), np.nan) - _precision_area(*tally.counts)
-    shift = np.sqrt(widening) * np.array(percentiles(drawn, units))
+    shift = np.sqrt(variance_inflation) * np.array(percentiles(drawn, units))
     return {
-        "auroc": Estimate(*area_ends(scores, positive, codes, widening)),
+        "auroc": Estimate(*area_ends(scores, positive, codes, variance_inflation)),
         "average_precision": Estimate(precision, *np.clip(precision + shift, 0, 1)),
     }

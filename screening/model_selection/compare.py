@@ -30,9 +30,9 @@ from screening.metrics.tally import fewest_units
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import Progress, Resources, held_out_by, progress_of_parts, silent
 from screening.model_selection.judge import Judgement, differences, judge
-from screening.model_selection.planning import LARGEST_WHOLE, laid
+from screening.model_selection.planning import LARGEST_WHOLE, prepare_study
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.task import ask, watchable
+from screening.model_selection.task import infer_task, watchable
 from screening.parallel import opened
 from screening.recipes.building import list_recipes, load_recipe
 from screening.recipes.recipe import FITS, Recipe, several_asked, tells_apart
@@ -110,11 +110,11 @@ def _percent(share: float | None) -> str:
     return "    -" if share is None else f"{100 * share:5.1f}"
 
 
-def write_comparison(found: Comparison, folder: Path, templates: Path | None) -> None:
+def write_comparison(comparison: Comparison, folder: Path, templates: Path | None) -> None:
     """Write `comparison.json`, `scores.parquet` and `report.html`, the page by a site's own templates."""
-    (folder / "comparison.json").write_bytes(written(found.document)[1])
-    found.scores.to_parquet(folder / "scores.parquet", index=False)
-    (folder / "report.html").write_bytes(render_comparison(found.document, templates).encode())
+    (folder / "comparison.json").write_bytes(written(comparison.document)[1])
+    comparison.scores.to_parquet(folder / "scores.parquet", index=False)
+    (folder / "report.html").write_bytes(render_comparison(comparison.document, templates).encode())
 
 
 ASKED = 0.9  # sensitivity at which specificity is shown where the rule names none
@@ -208,7 +208,9 @@ def compare(
     asked |= {"max_rows": max_rows, "search": search, "seed": seed}
     studies = {
         name: studies_of(
-            laid(cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked),
+            prepare_study(
+                cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked
+            ),
             recipes,
         )
         for name, cohort in cohorts.items()
@@ -219,7 +221,7 @@ def compare(
         versions=versions(),
         control=control,
         command=command,
-        recipes=[each.name for each in recipes],
+        recipes=[recipe.name for recipe in recipes],
     )
     with opened(cluster) as workers:
         if workers is not None:
@@ -247,12 +249,12 @@ def compare(
 
 def studies_of(study: Study, recipes: Sequence[Recipe]) -> list[Study]:
     """The study as each recipe answers its question, all of them by the same watched classes."""
-    found = []
+    studies = []
     for recipe in recipes:
-        task, _ = ask(study.sample, tells_apart(recipe, study.sample))
+        task, _ = infer_task(study.sample, tells_apart(recipe, study.sample))
         target = task.target(labels_of(study.sample))
-        found.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
-    return found
+        studies.append(replace(study, task=watchable(task, target, study.groups, study.folds)[0]))
+    return studies
 
 
 Method = tuple[MethodFacts, Judgement]
@@ -353,10 +355,10 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
         if held.own is not None:
             rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
         by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
-    found = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
+    means = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
     if held.predicted is not None:
-        found |= weighted_recalls(held.target, held.predicted, w)
-    return found
+        means |= weighted_recalls(held.target, held.predicted, w)
+    return means
 
 
 def resampled(
@@ -384,32 +386,33 @@ def mean_curve(held: HeldOutScores) -> np.ndarray:
 
 
 def _with_interval(value: float, draws: np.ndarray, n_units: int) -> Estimate:
-    known = draws[np.isfinite(draws)]
-    if not np.isfinite(value) or not len(known):
+    finite = draws[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(finite):
         return Estimate(value if np.isfinite(value) else None)
-    low, high = percentiles(known, n_units)
+    low, high = percentiles(finite, n_units)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 
 def comparable(names: Sequence[str], cohorts: Mapping[str, Cohort]) -> list[str]:
     """Recipe names of a command line: `all` stands for every method that fits the cohorts, `auto` apart."""
     machines = FITS["multi" if any(map(several_asked, cohorts.values())) else "binary"]
-    found: list[str] = []
+    recipes: list[str] = []
     for name in names:
-        every = [each.name for each in list_recipes() if each.machine in machines and not each.lacks]
-        found += every if name == "all" else [name]
-    return list(dict.fromkeys(found))
+        shipped = list_recipes()
+        fitting = [one.name for one in shipped if one.machine in machines and not one.lacks]
+        recipes += fitting if name == "all" else [name]
+    return list(dict.fromkeys(recipes))
 
 
 def named(sources: Sequence[str | Database]) -> dict[str, str | Database]:
     """A short name for each cohort: its file's stem or its table, numbered where two share one."""
-    found: dict[str, str | Database] = {}
+    cohorts: dict[str, str | Database] = {}
     for source in sources:
         name = source.name if isinstance(source, Database) else source
         stem = Path(name).stem or name
-        again = sum(name == stem or name.startswith(f"{stem} ") for name in found)
-        found[f"{stem} {again + 1}" if again else stem] = source
-    return found
+        n_alike = sum(name == stem or name.startswith(f"{stem} ") for name in cohorts)
+        cohorts[f"{stem} {n_alike + 1}" if n_alike else stem] = source
+    return cohorts
 
 
 def _methods(recipes: Sequence[Recipe | str], control: str) -> list[Recipe]:
@@ -441,5 +444,4 @@ def _scores(name: str, sample: Cohort, methods: Sequence[Method]) -> Iterator[pd
 
 def _digest(cohort: Cohort) -> str:
     """SHA-256 of everything the rows come from."""
-    told = [cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows]
-    return digest_of_json(told)
+    return digest_of_json([cohort.source.to_dict(), cohort.contract.to_dict(), cohort.n_rows])

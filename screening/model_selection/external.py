@@ -82,8 +82,8 @@ def validate(
     >>> samples = files("screening.sample_cohorts")
     >>> past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
     >>> model = train(past, "logistic", search=1)
-    >>> found = validate(model, samples / "nosocomial_night_labelled.csv")
-    >>> sorted(found.classes["yes"].differences)
+    >>> outcome = validate(model, samples / "nosocomial_night_labelled.csv")
+    >>> sorted(outcome.classes["yes"].differences)
     ['auroc', 'sensitivity', 'specificity']
     """
     model.refuse_overdue()
@@ -128,7 +128,7 @@ def validate(
         )
         for promise, point in zip(promised, points, strict=True)
     }
-    found = ExternalValidation(
+    validation = ExternalValidation(
         model=RunModel.from_dict(model.sealed | {"id": model.id, "digest": model.digest}),
         source=SourceFacts.from_dict(source.to_dict()),
         label=column,
@@ -146,12 +146,12 @@ def validate(
         sha256="",
     )
     signs = reasons(dependence(source, rows.contract))
-    return found.replace(attention=[*of_validation(found), *signs])
+    return validation.replace(attention=[*of_validation(validation), *signs])
 
 
-def write_validation(found: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
+def write_validation(validation: ExternalValidation, folder: Path, templates: Path | None = None) -> None:
     """Write `validation.json` and `report.html`, the page by a site's own templates."""
-    document, content = written(found.to_dict())
+    document, content = written(validation.to_dict())
     (folder / "validation.json").write_bytes(content)
     (folder / "report.html").write_bytes(render_validation(document, templates).encode())
 

@@ -21,12 +21,12 @@ from screening.estimators.landmarks import RARE_SHARE
 from screening.estimators.passes import decisions_at, under
 from screening.files import digest_of_json
 from screening.kernels import kernel_cache
-from screening.metrics.threshold_search import alike
+from screening.metrics.ties import alike
 from screening.model_selection.folds import sub_sample
 from screening.model_selection.search import Parameters, by_shared_work, kernel_of
 from screening.model_selection.task import Task
 from screening.parallel import Cluster, in_parallel
-from screening.recipes.building import Parts, build
+from screening.recipes.building import RecipeComponents, build
 from screening.recipes.recipe import Recipe
 from screening.store.serialization import keep_piece, read_piece
 
@@ -99,8 +99,8 @@ class EncodedRows:
         return self.encoder.bundles()
 
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.recipe)
+    def _parts(self) -> RecipeComponents:
+        return RecipeComponents(self.recipe)
 
     @cached_property
     def _learnable_x(self) -> np.ndarray:

@@ -133,7 +133,7 @@ def _slabs(coordinates: np.ndarray, n_patients: int, folds: int) -> tuple[np.nda
     return np.char.add("slab ", np.searchsorted(cuts, along, side="right").astype(str)), note
 
 
-def deal(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:
+def split_folds(target: np.ndarray, groups: np.ndarray | None, order: np.ndarray, folds: int) -> np.ndarray:
     """Number of the fold that each row is held out in, (n_rows,): stratified, whole groups together.
 
     `order` are keys of the rows, or of their groups, by which they are dealt. UsageError where a fold would
@@ -172,7 +172,7 @@ def _deal_groups(strata: np.ndarray, groups: np.ndarray, order: np.ndarray, fold
     return fold
 
 
-def planned(
+def plan_study(
     sample: Cohort, task: Task, folds: int, repeats: int | None, seed: int, *, search: int | None = None
 ) -> Study:
     """Deal a cohort's rows to folds, each repeat anew: as often as asked, or three times where that is cheap.
@@ -187,7 +187,7 @@ def planned(
         cohort=sample,
         sample=sample,
         task=task,
-        fold=np.array([dealt(sample, target, groups, number, seed + again) for again in range(times)]),
+        fold=np.array([split_cohort(sample, target, groups, number, seed + again) for again in range(times)]),
         groups=groups,
         repeats_asked=repeats is not None,
         search=search,
@@ -196,10 +196,12 @@ def planned(
     )
 
 
-def dealt(cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int) -> np.ndarray:
-    """`deal` by the ids of rows, or of their groups."""
+def split_cohort(
+    cohort: Cohort, target: np.ndarray, groups: np.ndarray | None, folds: int, seed: int
+) -> np.ndarray:
+    """`split_folds` by the ids of rows, or of their groups."""
     order = row_keys(cohort, seed) if groups is None else keys(groups, seed)
-    return deal(target, groups, order, folds)
+    return split_folds(target, groups, order, folds)
 
 
 def sub_sample(

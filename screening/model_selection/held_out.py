@@ -163,7 +163,7 @@ def hold_out(
         rows = np.flatnonzero(study.fold[0] == number)
         decided[rows] = encoded.decisions(machine, np.ascontiguousarray(encoded.x[rows]))
     decisions = [decided]
-    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).averages
+    repeat = study.repeats_asked or FoldEnsemble(machines, recipe.machine, n_outputs).is_averageable
     if not repeat:
         progress(finished, finished)
     for fold in study.fold[1:] if repeat else ():

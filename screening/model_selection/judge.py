@@ -16,10 +16,17 @@ import numpy as np
 
 from screening.errors import RecipeError, UsageError
 from screening.metrics.calibration import calibrate, calibration_elsewhere
-from screening.metrics.operating_point import FLAG_EVERYTHING, curve, summary
-from screening.metrics.operating_point import points as points_of
+from screening.metrics.operating_point import FLAG_EVERYTHING
 from screening.metrics.paired import auroc_difference, recall_difference, share_difference, weighted_recalls
-from screening.metrics.performance import area, at_local_prevalence, per_class, performance, rates
+from screening.metrics.performance import (
+    area,
+    at_local_prevalence,
+    curve,
+    per_class,
+    performance,
+    rates,
+    summary,
+)
 from screening.metrics.ranking import auroc
 from screening.metrics.subgroups import performance_by_subgroup
 from screening.model_selection.scores import AFTER, Fixed, HeldOutScores
@@ -72,7 +79,7 @@ class Judgement:
         for m, (name, point) in enumerate(zip(held.task.watched, self.points, strict=True)):
             scores, positive = held.scores[:, m], held.watched[:, m]
             curves[name] = curve(scores, positive, groups, seed=seed, prevalence=point.prevalence)
-            tables[name] = points_of(**held.of_class(m), seed=seed, prevalence=point.prevalence)
+            tables[name] = held.selector(m, seed).points(point.prevalence)
             if held.subgroups is not None:
                 subgroups[name] = performance_by_subgroup(
                     held.subgroups, scores, positive, point.threshold, groups,

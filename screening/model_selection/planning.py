@@ -14,11 +14,11 @@ from screening.data.labels import refuse_slips
 from screening.errors import ModelError, UsageError
 from screening.estimators.landmarks import RARE_SHARE
 from screening.model_selection.fold_fits import EncodedRows, fit_fold
-from screening.model_selection.folds import Study, dealt, in_hash_order, planned, sub_sample
+from screening.model_selection.folds import Study, in_hash_order, plan_study, split_cohort, sub_sample
 from screening.model_selection.held_out import HeldOut
-from screening.model_selection.leaks import before_the_outcome, leaks
+from screening.model_selection.leakage import before_the_outcome, leaks
 from screening.model_selection.search import Parameters, criterion
-from screening.model_selection.task import Task, ask
+from screening.model_selection.task import Task, infer_task
 from screening.recipes.building import build, may_span
 from screening.recipes.recipe import Recipe, members_for, tells_apart
 from screening.schemas.figures import Rule
@@ -29,7 +29,7 @@ from screening.store.serialization import read_document
 LARGEST_EXACT, LARGEST_WHOLE = 50_000, 20_000
 
 
-def laid(
+def prepare_study(
     cohort: Cohort,
     recipe: Recipe,
     rule: Rule,
@@ -53,7 +53,7 @@ def laid(
     cohort, late = before_the_outcome(cohort)
     several = tells_apart(recipe, cohort)
     refuse_slips(labels_of(cohort), cohort.rows, cohort.contract, several)
-    task, guessed = ask(cohort, several)
+    task, guessed = infer_task(cohort, several)
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
     too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
@@ -63,7 +63,7 @@ def laid(
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest
     )
-    study = planned(sample, task, folds, repeats, seed, search=search)
+    study = plan_study(sample, task, folds, repeats, seed, search=search)
     given_away = leaks(sample, study.task)
     notes += [*guessed, *study.notes]
     notes += [f"{name} is left out: it is known only after the outcome (contract)" for name in late]
@@ -159,7 +159,7 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
     rows = sub_sample(target, study.groups, min(SUB_SAMPLE, sample.n_rows), RARE_SHARE, study.seed)
     some, inside = sample.take(rows), None if study.groups is None else study.groups[rows]
     encoded = EncodedRows.of(some, recipe, task, inside)
-    fold = dealt(some, target[rows], inside, 2, study.seed)
+    fold = split_cohort(some, target[rows], inside, 2, study.seed)
     few = max(len(encoded.learnable(np.flatnonzero(fold == 1))) // _FEWER, 2)
     tried = [settings | {"approximation": name, "n_landmarks": few} for name in ("none", "landmarks")]
     fit = fit_fold(encoded, fold, 0, [0, 1], tried)

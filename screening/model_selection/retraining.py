@@ -65,39 +65,39 @@ def judged_cohort(champion: Model, past: Cohort, judged: Judged, pattern: str) -
         raise UsageError(f"--nights {pattern}: write {{date}} where the night stands in the tables' names")
     (positive,) = past.positives(task["positive"]).values()
     negative = Counter(text for text in labels_of(past) if text and text not in positive)
-    words = {CASE: positive[0], NO_CASE: negative.most_common(1)[0][0]}
+    labels = {CASE: positive[0], NO_CASE: negative.most_common(1)[0][0]}
     left_out: Counter[str] = Counter()
-    told = [word for word in judged.words if not _unusable(word, left_out)]
-    shown = shown_series(judged.series)
+    usable = [word for word in judged.words if not _unusable(word, left_out)]
+    series = shown_series(judged.series)
     nights = {
-        night: _rows(contract, filled(pattern, shown, night), [*mine], words, left_out)
-        for night, mine in groupby(told, lambda word: word.night)
+        night: rows
+        for night, of_night in groupby(usable, lambda word: word.night)
+        if (rows := _rows(contract, filled(pattern, series, night), [*of_night], labels, left_out))
     }
-    found = {night: rows for night, rows in nights.items() if rows is not None}
-    if not found:
+    if not nights:
         why = "; ".join(f"{count} left out: {reason}" for reason, count in sorted(left_out.items()))
-        raise UsageError(f"series {shown} has no verdict to learn from" + (f" ({why})" if why else ""))
-    after = joined([*found.values()])
-    again = pd.Index(_names(after)).isin(_names(past))
-    known = dict(zip(_names(past), labels_of(past), strict=True))
+        raise UsageError(f"series {series} has no verdict to learn from" + (f" ({why})" if why else ""))
+    after = joined([*nights.values()])
+    in_past = pd.Index(_names(after)).isin(_names(past))
+    past_labels = dict(zip(_names(past), labels_of(past), strict=True))
     disagreeing = sum(
-        (known[name] in positive) != (label == words[CASE])
-        for name, label in zip(_names(after)[again], labels_of(after)[again], strict=True)
+        (past_labels[name] in positive) != (label == labels[CASE])
+        for name, label in zip(_names(after)[in_past], labels_of(after)[in_past], strict=True)
     )
-    new = after.take(~again)
+    new = after.take(~in_past)
     cohort = joined([past, new]) if new.n_rows else past
     if cohort.group is None and len(np.unique(cohort.id)) < cohort.n_rows:
         cohort = replace(cohort, group=cohort.id)  # No fold may split a patient of several rows.
-    cases = int((labels_of(new) == words[CASE]).sum())
+    cases = int((labels_of(new) == labels[CASE]).sum())
     facts = TrainedOn(
-        series=shown,
+        series=series,
         champion=champion.digest,
-        first=min(found),
-        last=max(found),
-        nights=len(found),
+        first=min(nights),
+        last=max(nights),
+        nights=len(nights),
         confirmed=cases,
         ruled_out=new.n_rows - cases,
-        already=int(again.sum()),
+        already=int(in_past.sum()),
         disagreeing=disagreeing,
         left_out=dict(sorted(left_out.items())),
     )
@@ -121,12 +121,12 @@ def retrained(
     stated, training = champion.facts.validation, champion.facts.training
     rule, source = _rule(champion, judged.prevalence)
     contract = judged.cohort.contract.model_copy(update={"review_by": review_by})
-    said = [*judged.cohort.notes, *sentences(judged.facts), source]
+    notes = [*judged.cohort.notes, *sentences(judged.facts), source]
     if champion.contract.review_by is not None and review_by is None:
         due = champion.contract.review_by
-        said.append(f"the champion was to be reviewed by {due}; this model is two years after training")
+        notes.append(f"the champion was to be reviewed by {due}; this model is two years after training")
     model = train(
-        replace(judged.cohort, contract=contract, notes=said),
+        replace(judged.cohort, contract=contract, notes=notes),
         champion.recipe,
         rule=rule,
         folds=stated.folds,
@@ -148,17 +148,17 @@ def retrained(
 
 def sentences(facts: TrainedOn) -> list[str]:
     """What was learned from verdicts, and what was not, in words."""
-    said = [
+    notes = [
         f"trained again on the past cohort and on {facts.taken} judged rows of {facts.nights} nights of "
         f"{facts.series} ({facts.confirmed} with the condition); they were flagged or drawn, so figures "
-        "of held-out rows lean towards cases that the model before found"
+        "of held-out rows lean towards cases that the model before flagged"
     ]
     if facts.already:
-        said.append(
+        notes.append(
             f"{facts.already} judged rows stand in the past cohort too and count once, by its label; on "
             f"{facts.disagreeing} the verdict says something else"
         )
-    return said + [f"{count} verdicts left out: {why}" for why, count in facts.left_out.items()]
+    return notes + [f"{count} verdicts left out: {why}" for why, count in facts.left_out.items()]
 
 
 def _unusable(word: LastWord, left_out: Counter[str]) -> bool:
@@ -170,32 +170,36 @@ def _unusable(word: LastWord, left_out: Counter[str]) -> bool:
 
 
 def _rows(
-    contract: Contract, place: str, said: Sequence[LastWord], words: Mapping[str, str], left_out: Counter[str]
+    contract: Contract,
+    table: str,
+    verdicts: Sequence[LastWord],
+    labels: Mapping[str, str],
+    left_out: Counter[str],
 ) -> Cohort | None:
     """The judged rows of a night, labelled; None where there are none to be had."""
     try:
         # Read as it was when it was scored, so that a category unknown in training refuses nothing.
-        stream = open_cohort(place, contract)
-        table = ",".join(file.sha256[:16] for file in stream.source.files)
-        mine = [word for word in said if word.table == table]
-        left_out.update([OTHER_TABLE] * (len(said) - len(mine)))
-        night = joined(list(stream)) if mine else None
+        stream = open_cohort(table, contract)
+        digest = ",".join(file.sha256[:16] for file in stream.source.files)
+        own = [word for word in verdicts if word.table == digest]
+        left_out.update([OTHER_TABLE] * (len(verdicts) - len(own)))
+        if not own:
+            return None
+        night = joined(list(stream))
     except (UsageError, CohortError):
-        left_out.update([NO_TABLE] * len(said))
-        return None
-    if night is None:
+        left_out.update([NO_TABLE] * len(verdicts))
         return None
     # Of a patient with several rows a verdict says nothing of any one of them, whichever it is.
     names, counts = np.unique(_patients(night), return_counts=True)
     rows = dict(zip(names, counts, strict=True))
-    left_out.update([NO_ROW] * sum(word.case_id not in rows for word in mine))
-    left_out.update([SEVERAL_ROWS] * sum(rows.get(word.case_id, 0) > 1 for word in mine))
-    labels = {word.case_id: words[word.verdict] for word in mine if rows.get(word.case_id) == 1}
-    chosen = night.take(pd.Index(_patients(night)).isin(labels))
+    left_out.update([NO_ROW] * sum(word.case_id not in rows for word in own))
+    left_out.update([SEVERAL_ROWS] * sum(rows.get(word.case_id, 0) > 1 for word in own))
+    by_case = {word.case_id: labels[word.verdict] for word in own if rows.get(word.case_id) == 1}
+    chosen = night.take(pd.Index(_patients(night)).isin(by_case))
     if not chosen.n_rows:
         return None
-    ids = chosen.id if contract.id else np.array([f"{said[0].night} {name}" for name in chosen.id], object)
-    label = np.array([labels[name] for name in _patients(chosen)], object)
+    ids = chosen.id if contract.id else np.array([f"{own[0].night} {name}" for name in chosen.id], object)
+    label = np.array([by_case[name] for name in _patients(chosen)], object)
     return replace(chosen, id=ids, label=label, display=None)
 
 
@@ -213,14 +217,15 @@ def _names(cohort: Cohort) -> np.ndarray:
 def _rule(champion: Model, prevalence: float) -> tuple[Rule, str]:
     """The champion's rule; where nobody gave a prevalence, at that of the past cohort, and that is said."""
     rule = champion.facts.operating_points[0].rule
-    known = rule.prevalence or champion.contract.prevalence
-    whose = "given for the champion" if known else "of the past cohort"
-    words = f"predictive values and workload are at the prevalence {whose}, {known or prevalence:.3g}"
-    return replace(rule, prevalence=known or prevalence), words
+    given = rule.prevalence or champion.contract.prevalence
+    whose = "given for the champion" if given else "of the past cohort"
+    note = f"predictive values and workload are at the prevalence {whose}, {given or prevalence:.3g}"
+    return replace(rule, prevalence=given or prevalence), note
 
 
 def _fixed(model: ModelDocument) -> Parameters:
     """Parameters that whoever trained the champion fixed: the same in every setting that competed."""
     searches = [member.search for member in model.recipe.members] or [model.validation.search]
-    every = [one for each in searches for one in each.candidates]
-    return {name: value for name, value in every[0].items() if all(one.get(name) == value for one in every)}
+    settings = [setting for search in searches for setting in search.candidates]
+    first = settings[0].items()
+    return {name: value for name, value in first if all(own.get(name) == value for own in settings)}

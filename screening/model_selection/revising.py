@@ -12,7 +12,7 @@ from screening.data.ids import ROW_NUMBERS
 from screening.errors import ModelError, UsageError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.metrics.operating_point import overall
-from screening.metrics.threshold_search import hashed
+from screening.metrics.ties import hashed
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.judge import judge
 from screening.model_selection.scores import held_out_scores
@@ -24,7 +24,7 @@ from screening.schemas.validation import OperatingPointFacts
 from screening.store.model import Model
 
 
-def rechoose(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
+def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = None) -> Model:
     """The model with another operating point, of one class or of all; its machines stay as they are.
 
     The prevalence in use is kept where the rule names none. UsageError where the reason, which every page
@@ -142,7 +142,7 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     """Which rows of training some machine keeps a copy of, shape (n_rows,); all, where over-sampled."""
     held = np.zeros(len(held_out.encoded.x), dtype=bool)
     for part in held_out.parts or (held_out,):
-        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.standing:
+        if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
             continue
         mine, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
         held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True

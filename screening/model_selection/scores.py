@@ -13,7 +13,7 @@ from screening.errors import ModelError
 from screening.estimators.ensembles import Pooling
 from screening.io.columns import Columns
 from screening.metrics.calibration import group_maxima, likeliest
-from screening.metrics.operating_point import choose, overall
+from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.model_selection.folds import Study
 from screening.model_selection.held_out import HeldOut
 from screening.model_selection.task import Task
@@ -120,20 +120,14 @@ class HeldOutScores:
             groups=groups, **taken,
         )  # fmt: skip
 
-    def of_class(self, m: int) -> dict[str, Any]:
-        """What `choose` and `points` take of one watched class, by their names."""
-        return {
-            "scores": self.scores[:, m],
-            "y": self.watched[:, m],
-            "groups": self.groups,
-            "fold": self.fold,
-            "repeats": self.repeats[:, :, m],
-            "alike": self.alike,
-        }
+    def selector(self, m: int, seed: int) -> ThresholdSelector:
+        """What chooses thresholds of a watched class."""
+        scores, cases, repeats = self.scores[:, m], self.watched[:, m], self.repeats[:, :, m]
+        return ThresholdSelector.of(scores, cases, self.groups, seed, self.fold, repeats, self.alike)
 
     def operating_point(self, m: int, rule: Rule, seed: int) -> OperatingPoint:
         """The threshold of a watched class by a rule, with what it promises."""
-        return choose(**self.of_class(m), rule=rule, seed=seed)
+        return self.selector(m, seed).point(rule)
 
     def calibration(self, thresholds: np.ndarray) -> np.ndarray:
         """Sorted scores of known negatives, what p-values are ranks in: one a row, or one a group.

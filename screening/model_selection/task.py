@@ -96,7 +96,7 @@ def refuse_unlabelled(label: np.ndarray, column: str) -> None:
         )
 
 
-def ask(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
+def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     """Turn a cohort's label column, and what its contract says of it, into a Task; and what was guessed.
 
     Where `several` classes are told apart rather than one from the rest, the contract's positive values name

@@ -20,9 +20,8 @@ from screening.errors import CohortError, RecipeError, UsageError
 from screening.io.columns import Columns
 from screening.io.opening import Readable
 from screening.metrics.performance import prevalence_range
-from screening.metrics.threshold_search import alike
-from screening.model_selection import card as record
-from screening.model_selection.folds import Study, planned
+from screening.metrics.ties import alike
+from screening.model_selection.folds import Study, plan_study
 from screening.model_selection.held_out import (
     PARTS,
     HeldOut,
@@ -33,8 +32,9 @@ from screening.model_selection.held_out import (
     silent,
 )
 from screening.model_selection.judge import Judgement, judge, refuse_too_few
-from screening.model_selection.leaks import too_good
-from screening.model_selection.planning import laid
+from screening.model_selection.leakage import too_good
+from screening.model_selection.model_card import model_document
+from screening.model_selection.planning import prepare_study
 from screening.model_selection.revising import HELD, held_rows
 from screening.model_selection.scores import AFTER, HeldOutScores
 from screening.model_selection.task import Task
@@ -154,14 +154,14 @@ def train(
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     recipe.refuse_if_not_persistable()
     if independent and cohort.contract.group is None:
-        said = "every row is taken for a patient of its own (--independent)"
-        cohort = replace(cohort, notes=[*cohort.notes, said])
+        note = "every row is taken for a patient of its own (--independent)"
+        cohort = replace(cohort, notes=[*cohort.notes, note])
     prevalence = rule.prevalence or cohort.contract.prevalence
     if lesions:
         optional("lesions").refuse_without_lesions(cohort, rule, repeats)
         repeats, beside, forward = 1, (), False
 
-    study = laid(
+    study = prepare_study(
         cohort, recipe, rule, params or {}, folds=folds, repeats=repeats, search=search, seed=seed,
         max_rows=max_rows, independent=independent,
     )  # fmt: skip
@@ -213,7 +213,7 @@ def train(
     judging.progress(1, 2)
     judgement = judge(scores, [rule] * len(task.watched), seed)
     judging.progress(1, 1)
-    document = record.model_document(study, held_out, judgement, max_rows=max_rows, command=command)
+    document = model_document(study, held_out, judgement, max_rows=max_rows, command=command)
     if of_lesions:
         (point,) = document.operating_points
         document = document.replace(operating_points=[point.replace(lesions=of_lesions)])
@@ -267,18 +267,18 @@ def recipes_of(names: Sequence[str] | None, method: Recipe, task: Task, n_rows: 
 
     UsageError: one does not answer the cohort's question.
     """
-    asked = USUAL[task.kind] if names is None else names
+    names_or_files = USUAL[task.kind] if names is None else names
     if names is None and method.machine in ("baseline", "blend") and n_rows > LARGEST_UNASKED:
-        asked = [name for name in PICKED if name in (*asked, *method.members)]
-    found = list({each.name: each for each in map(load_recipe, asked)}.values())
-    wrong = [each.name for each in found if each.machine not in FITS[task.kind]]
+        names_or_files = [name for name in PICKED if name in (*names_or_files, *method.members)]
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, names_or_files)}
+    wrong = [recipe.name for recipe in recipes.values() if recipe.machine not in FITS[task.kind]]
     if wrong:
         classes = "several classes" if task.kind == "multi" else "one class and the rest"
         raise UsageError(
             f"{', '.join(wrong)} cannot be compared where {classes} are told apart; name other recipes "
             "with --beside, or --beside none"
         )
-    return found
+    return [*recipes.values()]
 
 
 def baselines(
@@ -291,7 +291,7 @@ def baselines(
     """
     members = {part.recipe.name: part for part in (*method.parts, *method.dropped)}
     others = [other for other in others if other.name != method.recipe.name]
-    found, scores = [], {}
+    compared, scores = [], {}
     for other, step in zip(others, progress_of_parts(resources, [1.0] * len(others)), strict=True):
         facts = Beside(recipe=other.name, title=other.title)
         shared = {name: study.params[name] for name in ALWAYS if name in study.params and name in other.names}
@@ -300,14 +300,14 @@ def baselines(
                 replace(study, params=shared), other, resources=step, like=method.encoded
             )
         except (RecipeError, UsageError) as error:
-            found.append(facts.replace(reason=str(error)))
+            compared.append(facts.replace(reason=str(error)))
             continue
         finally:
             step.progress(1, 1)
         search = held_out.search
-        found.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
+        compared.append(facts.replace(n_candidates=search.n_candidates, chosen=search.chosen))
         scores[other.name] = HeldOutScores.of(held_out, study)
-    return found or None, scores
+    return compared or None, scores
 
 
 PAST_SHARE = 0.7
@@ -344,7 +344,7 @@ def past_and_later(
             return facts.replace(classes={}, reason=reason), None
         if len(np.unique(study.target[past])) < len(task.classes):
             raise UsageError("not all classes occur")
-        earlier = planned(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
+        earlier = plan_study(cohort.take(past), task, min(study.folds, 3), 1, study.seed, search=study.search)
         earlier = replace(earlier, params=study.params)
         held_out = held_out_by(earlier, recipe, resources=resources)
         x = held_out.encoder.transform(cohort)

@@ -38,7 +38,7 @@ _SHARED = ("seed",)
 KERNEL = "kernel"
 
 
-class Parts:
+class RecipeComponents:
     """The parts of one recipe, and which of them each parameter belongs to."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -84,7 +84,7 @@ class Parts:
         return {name for name in self.factor_names if self.owners(name)[0][1] in varies}
 
     def owners(self, name: str) -> list[tuple[str, str]]:
-        """Parts a parameter goes to, each with the parameter's name there.
+        """RecipeComponents a parameter goes to, each with the parameter's name there.
 
         A dotted name (``factor.k``) says which; it is needed where several parts have the name.
         """
@@ -229,7 +229,7 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
         if recipe.machine == "blend":
             check_blend(recipe)
         else:
-            Parts(recipe).check()
+            RecipeComponents(recipe).check()
     except ValueError as error:
         raise RecipeError(f"{source}: {error}") from None
     return recipe
@@ -308,7 +308,7 @@ def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:
     if recipe.machine == "blend":
         refuse_overrides(recipe, overrides)
         return BlendedClassifier(tuple(build(member) for member in members_for(recipe, "binary")))
-    return Parts(recipe).estimator(overrides)
+    return RecipeComponents(recipe).estimator(overrides)
 
 
 def may_span(recipe: Recipe) -> bool:
@@ -322,7 +322,7 @@ def param_grid(recipe: Recipe | str | Path) -> dict[str, list[Any]]:
     Settings whose parts do not go together, which the recipe's own search leaves out, fail there.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    parts, search = Parts(recipe), dict(recipe.search.grid)
+    parts, search = RecipeComponents(recipe), dict(recipe.search.grid)
     of_kernel = {name: search.pop(name) for name in list(search) if parts.owners(name)[0][0] == "kernel"}
     grid: dict[str, list[Any]] = {}
     if of_kernel:
@@ -343,7 +343,7 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     """
     if n < 1:
         raise RecipeError(f"at least one candidate is needed, got {n}")
-    grid, parts = recipe.search.grid, Parts(recipe)
+    grid, parts = recipe.search.grid, RecipeComponents(recipe)
     names = [name for name in recipe.parameters if name in grid]
     names += [name for name in grid if name not in names]
     default = {name: recipe.parameters[name] for name in names if name in recipe.parameters}
@@ -368,7 +368,7 @@ def candidates_for(recipe: Recipe, n: int, rng: np.random.Generator) -> list[dic
     return candidates[:n]
 
 
-def _works(parts: Parts, setting: dict[str, object]) -> bool:
+def _works(parts: RecipeComponents, setting: dict[str, object]) -> bool:
     """Whether the parts of this setting go together."""
     try:
         parts.estimator(setting)
@@ -377,7 +377,7 @@ def _works(parts: Parts, setting: dict[str, object]) -> bool:
     return True
 
 
-def _plain(parts: Parts, setting: dict[str, object]) -> dict[str, object]:
+def _plain(parts: RecipeComponents, setting: dict[str, object]) -> dict[str, object]:
     """Without a pass the factor's own parameters say nothing: keep them at their defaults."""
     if setting.get("passes") != 0:
         return setting

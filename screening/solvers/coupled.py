@@ -220,7 +220,7 @@ def _newton(
 def _row_solution(linear, own, bound, bend, out):
     """min 1/2 bend |a|^2 + linear'a, a_m <= bound [m = own], sum a = 0.
 
-    a_m = min(bound_m, (level - linear_m) / bend); the level is found by adding classes in the order in
+    a_m = min(bound_m, (level - linear_m) / bend); the level comes of adding classes in the order in
     which they leave their bound.
     """
     k = linear.size

@@ -8,7 +8,7 @@ import numpy as np
 
 from screening.estimators.kernel_machine import KernelClassifier, Rows
 from screening.estimators.training import Solve, Training
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 
 
 class Remedy:
@@ -22,7 +22,7 @@ class Remedy:
         """Training rows and their class numbers (1 = positive), new rows after the given ones."""
         return x, codes
 
-    def solve(self, training: Training, solve: Solve) -> Dual:
+    def solve(self, training: Training, solve: Solve) -> DualSolution:
         """Solve one pass, by calling ``solve`` on this or another problem; the dual is over these rows."""
         return solve(training)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import Solve, Training
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class UnequalCosts(Remedy):
         if ratio != "balanced" and (isinstance(ratio, (str, bool)) or not (np.isfinite(ratio) and ratio > 0)):
             raise ValueError(f"cost_ratio must be a number > 0 or 'balanced', got {ratio!r}")
 
-    def solve(self, training: Training, solve: Solve) -> Dual:
+    def solve(self, training: Training, solve: Solve) -> DualSolution:
         positive = training.labels > 0
         count = np.ones(len(positive)) if training.counts is None else training.counts
         ratio = count[~positive].sum() / count[positive].sum()

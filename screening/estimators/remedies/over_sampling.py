@@ -10,7 +10,7 @@ import numpy as np
 from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import Solve, Training
 from screening.factors.base import check_count
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 from screening.kernels import rescaled, rescaled_distances
 
 
@@ -100,7 +100,7 @@ class ESmote(Remedy):
     def __post_init__(self) -> None:
         check_count("k", self.k)
 
-    def solve(self, training: Training, solve: Solve) -> Dual:
+    def solve(self, training: Training, solve: Solve) -> DualSolution:
         drawn = self.drawn(training)
         if drawn is None:
             return solve(training)

@@ -21,7 +21,7 @@ from screening.estimators.training import (
     without_dust,
 )
 from screening.factors.base import check_count
-from screening.factors.first_pass import Dual
+from screening.factors.first_pass import DualSolution
 from screening.kernels import rescaled
 from screening.solvers import Problem, Solutions
 from screening.solvers.leave_one_out import LeaveOneOut
@@ -72,7 +72,7 @@ class Pruning(Remedy):
         check_count("inner_trials", self.inner_trials, least=0)
         check_count("folds", self.folds, least=2)
 
-    def solve(self, training: Training, solve: Solve) -> Dual:
+    def solve(self, training: Training, solve: Solve) -> DualSolution:
         n_remove = self._inner(training, solve) if self.n_remove == "inner" else int(self.n_remove)
         path = []
         for step in self._path(training, solve, n_remove, self.trials):
@@ -120,7 +120,7 @@ class Step:
     """A machine on the way, what was removed last (-1: nothing), and J with its two parts."""
 
     removed: int
-    dual: Dual
+    dual: DualSolution
     worth: float
     accuracy: float
     error: float
@@ -183,11 +183,11 @@ class _Search:
         removed = -1 if step.removed < 0 else int(self.rows[step.removed])
         return replace(step, removed=removed, dual=embedded(step.dual, self.rows, len(self.labels)))
 
-    def _on(self, majority: np.ndarray) -> Dual:
+    def _on(self, majority: np.ndarray) -> DualSolution:
         taken = np.sort(np.concatenate([self.minority, majority]))
         return embedded(self.trained(self.part.take(taken)), taken, len(self.rows))
 
-    def _judged(self, removed: int, dual: Dual) -> Step:
+    def _judged(self, removed: int, dual: DualSolution) -> Step:
         return Step(removed, dual, *self._worths(dual.weights, dual.intercept)[0])
 
     def _worths(self, weights: np.ndarray, intercepts: np.ndarray) -> list[tuple[float, float, float]]:

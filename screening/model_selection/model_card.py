@@ -144,9 +144,9 @@ def _features(sample: Cohort, encoder: Encoder) -> list[FeatureFacts]:
 def _machine(held_out: HeldOut) -> MachineFacts:
     """Size and certificate of the machines, with the passes of the first; a baseline has none of these."""
     ensemble = held_out.ensemble
-    if not isinstance(ensemble, FoldEnsemble) or not ensemble.standing:
+    if not isinstance(ensemble, FoldEnsemble) or not ensemble.kernel_machines:
         return MachineFacts(n_support_vectors=None, sv_share=None, passes=(), kkt_gap=None)
-    machines = ensemble.standing
+    machines = ensemble.kernel_machines
     return MachineFacts(
         n_support_vectors=len(ensemble.union[0]),
         sv_share=held_out.sv_share,

@@ -36,7 +36,7 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
     No patient's value is in them.
     """
     watched = task.is_watched(labels_of(cohort)).T
-    found = []
+    named = []
     for name, feature in cohort.contract.features.items():
         values = cohort.values[name]
         gone = absent(values)
@@ -45,20 +45,20 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         levels = len(set(values[~gone].tolist())) if feature.type == "category" else 0
         if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
             words = f"{name}: {levels} categories, nearly one a row, like an id"
-            found.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+            named.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
         elif alone > SUSPICIOUS:
             words = f"{name}: alone it ranks with AUROC {alone:.3f}; is it known before the outcome?"
-            found.append(Leak(code="ranks_alone", column=name, figure=alone, said=words))
+            named.append(Leak(code="ranks_alone", column=name, figure=alone, said=words))
         if missing >= MISSING_TELLS:
             words = (
                 f"{name}: missingness alone predicts the outcome (AUROC {missing:.2f}): "
                 "possible care-process leakage"
             )
-            found.append(Leak(code="missing_tells", column=name, figure=missing, said=words))
+            named.append(Leak(code="missing_tells", column=name, figure=missing, said=words))
         if is_after_outcome(name, or_any_time=alone >= RANKS):
             words = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
-            found.append(Leak(code="named_after", column=name, figure=alone, said=words))
-    return found
+            named.append(Leak(code="named_after", column=name, figure=alone, said=words))
+    return named
 
 
 def column_alone(cohort: Cohort, name: str, positive: np.ndarray) -> float:
@@ -85,7 +85,7 @@ def without(cohort: Cohort, columns: Sequence[str]) -> Cohort:
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
 STRONG, CARRIES = 0.85, 0.95
-# Models seldom rank so well, nor clear every non-case where 90 % of cases are found.
+# Models seldom rank so well, nor clear every non-case at a sensitivity of 90 %.
 NEARLY_PERFECT, SENSITIVITY, CLEARED = 0.98, 0.9, 0.9995
 # Columns that may explain it rank so well alone; more than a few explain nothing.
 TELLING, MOST_COLUMNS = 0.75, 3
@@ -98,7 +98,7 @@ def too_good(study: Study, held_out: HeldOutScores) -> list[Leak]:
     `held_out`: what the model says of the rows that were held out.
     Gives each with the AUROC that is left without the columns it names, or the model's where nothing is.
     """
-    found, cohort, task = [], study.sample, study.task
+    named, cohort, task = [], study.sample, study.task
     for m, name in enumerate(task.watched):
         scores, positive = held_out.scores[:, m], held_out.watched[:, m]
         whole = auroc(scores, positive)
@@ -128,10 +128,10 @@ def too_good(study: Study, held_out: HeldOutScores) -> list[Leak]:
             them = "it" if len(columns) == 1 else "them"
             said += f"; without {them} logistic regression on the same folds has {left:.3f}"
         said += "; known before the outcome?"
-        found.append(
+        named.append(
             Leak(code="too_good", column=columns[0], figure=whole if left is None else left, said=said)
         )
-    return found
+    return named
 
 
 def _without(study: Study, columns: Sequence[str], positive: np.ndarray) -> float | None:
