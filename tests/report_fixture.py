@@ -10,7 +10,7 @@ import numpy as np
 
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
-from screening.metrics.operating_point import choose, points
+from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, summary
 from screening.report.rules import of_run
 from screening.schemas.figures import MinSensitivity
@@ -44,7 +44,7 @@ def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
         "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
         "curve": curve(scores, y).to_dict(),
         "summary": summary(scores, y).to_dict(),
-        "points": [point.to_dict() for point in points(scores, y)],
+        "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }
 
 
