@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from screening.estimators import landmarks
-from screening.estimators.base import Estimator, as_array, check_labels, classes_and_codes
+from screening.estimators.base import Estimator, as_array
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
@@ -412,10 +413,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _rows_to_learn(
         self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> Rows:
-        x, answers = self._learned(X, y)
-        check_labels(answers)
+        x, answers = validate_data(self, X, y, dtype=self.reads)
+        check_classification_targets(answers)
         self.check_parameters()
-        self.classes_, codes = classes_and_codes(answers)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         self._check_classes(len(self.classes_))
         counts_rows = bool(self._n_passes or getattr(self, "remedies", ()))
         rows = rows_that_count(x, codes, sample_weight, counts_rows, groups)

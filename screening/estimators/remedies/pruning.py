@@ -12,7 +12,7 @@ from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import (
     Solve,
     Training,
-    dual_of,
+    duals_of,
     embedded,
     inner_folds,
     mean_recall,
@@ -24,7 +24,7 @@ from screening.factors.base import check_count
 from screening.factors.first_pass import DualSolution
 from screening.kernels import rescaled
 from screening.solvers import Problem, Solutions
-from screening.solvers.leave_one_out import LeaveOneOut
+from screening.solvers.leave_one_out import leave_one_out
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _Search:
         dual = now.dual
         if best in used:
             at = int(np.flatnonzero(used == best)[0])
-            dual = dual_of(problem, solutions[at]) if self.trained is solve_two_class else duals[at]
+            dual = duals_of(problem, [solutions[at]])[0] if self.trained is solve_two_class else duals[at]
         return Step(best, dual, *told[best])
 
     def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Solutions]:
@@ -176,7 +176,7 @@ class _Search:
         inside[self.minority] = inside[self.left] = True
         part = self.part
         problem = two_class_problem(replace(part, costs=np.where(inside, part.costs, 0.0)))
-        return problem, LeaveOneOut(problem, part.tol).solve(np.abs(now.dual.weights[:, 0]), used)
+        return problem, leave_one_out(problem, part.tol, np.abs(now.dual.weights[:, 0]), used)
 
     def over_all_rows(self, step: Step) -> Step:
         """The step with row numbers of the training table and a dual over all of it."""
