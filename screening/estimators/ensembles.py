@@ -28,19 +28,14 @@ from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import average_precision
 
 
+@dataclass(eq=False)
 class FoldEnsemble:
-    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model.
+    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model."""
 
-    Machines that learned from the columns of a category as one are given them so: by `bundles`.
-    """
-
-    def __init__(
-        self, machines: Sequence[Estimator], kind: str, n_outputs: int, bundles: Bundles | None = None
-    ) -> None:
-        self.machines = tuple(machines)
-        self.kind = kind
-        self.n_outputs = n_outputs
-        self.bundles = bundles
+    machines: Sequence[Estimator]
+    kind: str
+    n_outputs: int
+    bundles: Bundles | None = None  # where machines learned from the columns of a category as one
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
@@ -290,12 +285,12 @@ def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[1:]
 
 
+@dataclass(eq=False)
 class BlendedEnsemble:
     """The fold machines of several methods; a row's score is their weighted mean, in log odds."""
 
-    def __init__(self, members: Sequence[FoldEnsemble], pooling: Pooling) -> None:
-        self.members = tuple(members)
-        self.pooling = pooling
+    members: Sequence[FoldEnsemble]
+    pooling: Pooling
 
     @property
     def machines(self) -> tuple[Estimator, ...]:

@@ -147,7 +147,7 @@ class EncodedRows:
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
             return [first.fit(cache.rows, target)]
-        factors = [self._parts.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
+        factors = [first.factor, *(self._parts.estimator(setting).factor for setting in family[1:])]
         cache.trained = []
         fitted = first.fit_each(factors, cache.rows, target, groups, cache)
         return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
