@@ -113,7 +113,7 @@ class KernelMachine(Estimator):
         for key in [key for key in params if "__" in key]:
             name, _, of_part = key.partition("__")
             part = self._composed().get(name)
-            if part is None or of_part not in {known.name for known in fields(part)}:
+            if part is None or of_part not in {field.name for field in fields(part)}:
                 raise ValueError(f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}")
             changed = replace(part, **{of_part: params.pop(key)})
             value: Any = changed
@@ -175,7 +175,9 @@ class KernelMachine(Estimator):
         All on one first pass, and each second pass from the one before; where inner folds tell the number of
         passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
-        together = [factors] if getattr(self, "stop", "fixed") == "fixed" else [[each] for each in factors]
+        together = (
+            [factors] if getattr(self, "stop", "fixed") == "fixed" else [[factor] for factor in factors]
+        )
         machines = []
         for part in together:
             first = clone(self).set_params(factor=part[0])
@@ -478,7 +480,7 @@ def fit_on_some(
 
 def named_kernel(name: str, gamma: float | str) -> Kernel:
     """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
-    known = KERNELS | {"rbf": Gaussian}
-    if name not in known:
-        raise ValueError(f"kernel must be one of {', '.join(known)}, or such a value, got {name!r}")
-    return known[name](gamma=gamma)
+    kernels = KERNELS | {"rbf": Gaussian}
+    if name not in kernels:
+        raise ValueError(f"kernel must be one of {', '.join(kernels)}, or such a value, got {name!r}")
+    return kernels[name](gamma=gamma)

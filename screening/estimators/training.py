@@ -89,14 +89,18 @@ def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = Non
 
 def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[DualSolution]:
     """Solutions, at whatever c, without what is too small to be a support vector."""
-    alphas = without_dust(np.stack([each.alphas for each in solutions]))
+    alphas = without_dust(np.stack([solution.alphas for solution in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
     weights = problem.signs * alphas
     return [
         DualSolution(
-            weights[k][:, None], np.array([each.intercept]), margin[k][:, None], each.gap, each.n_iter
+            weights[k][:, None],
+            np.array([solution.intercept]),
+            margin[k][:, None],
+            solution.gap,
+            solution.n_iter,
         )
-        for k, each in enumerate(solutions)
+        for k, solution in enumerate(solutions)
     ]
 
 

@@ -230,9 +230,9 @@ def list_recipes() -> list[Recipe]:
 
 
 def _shipped() -> Iterator[tuple[str, str]]:
-    for each in files("screening.models").iterdir():
-        if each.name.endswith(".toml"):
-            yield each.read_text(encoding="utf-8"), each.name
+    for entry in files("screening.models").iterdir():
+        if entry.name.endswith(".toml"):
+            yield entry.read_text(encoding="utf-8"), entry.name
 
 
 def _text_of(name_or_path: str | Path) -> tuple[str, str]:

@@ -80,12 +80,12 @@ def solve_without(left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutio
         for t in range(s.size):
             levels[t] += c[t] * weight * own[t]
         bounds[j] = now[j] = 0.0
-        mine, inside = inverse.copy(), taken.copy()
+        own_inverse, inside = inverse.copy(), taken.copy()
         for a in range(free.size):
             if free[a] == j and inside[a]:
-                leave(mine, a, inside)
+                leave(own_inverse, a, inside)
         moved = np.zeros(free.size)
-        owed = go(free, mine, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
+        owed = go(free, own_inverse, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
         spread(free, moved, c, levels, rows)
         _make_up(owed, s, c, bounds, now, levels, rows.gram)
         steps, gap = pair_steps(limit, tol, s, c, diagonal, bounds, now, levels, rows)
