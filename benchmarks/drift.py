@@ -20,8 +20,8 @@ import numpy as np
 from screening import read_cohort, train
 from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.kinds import Night
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.control import cells_of, inner_edges, shift

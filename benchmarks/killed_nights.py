@@ -27,7 +27,7 @@ import pandas as pd
 
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.ledger.register import standing
+from screening.ledger.register import current_artefacts
 from screening.store.serialization import read_document
 
 WARDS, NIGHTS = ("ward-a", "ward-b", "ward-c"), 5
@@ -109,7 +109,7 @@ def faults(folder: Path, ledger: str, night: int, forgotten: list[str]) -> list[
     with open_ledger(str(folder / ledger) if "://" not in ledger else ledger) as book:
         told = history(book, verify=True)
         with book.reading() as connection:
-            artefacts = standing(connection)
+            artefacts = current_artefacts(connection)
     found = [f"{one.what} {one.place.name} {one.state}" for one in artefacts if one.state != "as written"]
     places = {one.place for one in artefacts}
     runs = [path.parent.resolve() for path in (folder / "runs").rglob("run.json")]

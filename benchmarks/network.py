@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import compare_nights, history
-from screening.ledger.kinds import Night
 from screening.ledger.model_registry import promote, record_retraining
 from screening.ledger.nights import entering
 from screening.ledger.status import Due, Pulse, pulses
@@ -83,7 +83,7 @@ class Entered:
                 assert action == "promote" and evidence.nights > 0
                 promote(ledger, series, after, "found more in shadow", evidence)
             else:
-                record_retraining(ledger, series, before, after, self.learned.to_dict())
+                record_retraining(ledger, series, before, after, self.learned)
         else:
             record_verdicts(ledger, self.key, self.verdicts)
 

@@ -26,8 +26,8 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.kinds import Night
 from screening.ledger.nights import entering
 from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts

@@ -138,7 +138,6 @@ def test_state_is_plain_arrays_and_gives_the_same_bits_back(tmp_path_factory, wa
 
 
 DAMAGE = {
-    "array missing": lambda state: state.pop("fill"),
     "array short": lambda state: state.update(center=state["center"][:-1]),
     "scale zero": lambda state: state.update(scale=state["scale"] * 0),
     "levels lost": lambda state: state.update(levels=state["levels"][1:]),

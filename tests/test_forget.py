@@ -22,7 +22,7 @@ from screening.files import digest_of
 from screening.io.columns import Columns
 from screening.ledger import erasing as taking
 from screening.ledger.database import Ledger, open_ledger
-from screening.ledger.erasing import Whom
+from screening.ledger.erasing import Scope
 from screening.ledger.history import history
 from screening.report import page as pages
 from screening.scoring import erasing
@@ -356,7 +356,7 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, s
 
     def attempt(ledger: Ledger) -> dict:
         where = [site / name for name in ("runs", "models", "pages")]
-        return Erasure(Whom(SECRET), ledger, *where, DAY).done("forget", "asked for")
+        return Erasure(Scope(SECRET), ledger, *where, DAY).done("forget", "asked for")
 
     with open_ledger(site / "screening.db") as ledger:
         with monkeypatch.context() as patched:

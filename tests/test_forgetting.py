@@ -17,7 +17,7 @@ from screening.cli.options import id_from
 from screening.data.ids import kept_half, keyed_lots
 from screening.errors import UsageError
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
-from screening.ledger.erasing import Whom, before_age, erase
+from screening.ledger.erasing import Scope, before_age, erase
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision, record_sealed
 from screening.ledger.verdicts import Verdict, record_verdicts
@@ -72,7 +72,7 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     three_nights(ledger)
     before = history(ledger)
 
-    found = erase(ledger, "forget", WHY, Whom(SECRET))
+    found = erase(ledger, "forget", WHY, Scope(SECRET))
 
     assert found == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
@@ -85,16 +85,16 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
 
 def test_forgetting_twice_is_forgetting_once(ledger):
     three_nights(ledger)
-    erase(ledger, "forget", WHY, Whom(SECRET))
+    erase(ledger, "forget", WHY, Scope(SECRET))
     before = everything(ledger)
 
-    assert erase(ledger, "forget", WHY, Whom(SECRET)) == NOTHING
+    assert erase(ledger, "forget", WHY, Scope(SECRET)) == NOTHING
     assert everything(ledger) == before
 
 
 def test_after_it_the_patient_is_new_like_anybody(ledger):
     three_nights(ledger)
-    erase(ledger, "forget", WHY, Whom(SECRET))
+    erase(ledger, "forget", WHY, Scope(SECRET))
     again = enter(ledger, night(4, [SECRET, "b"]))
 
     assert states(again) == {SECRET: "new", "b": "ruled out"}
@@ -118,10 +118,10 @@ def test_no_count_depends_on_who_was_forgotten_and_the_trail_always_verifies(
             said = dict(zip("abcd", given_words, strict=True))
             record_verdicts(ledger, one.night.key, [Verdict(each, said[each]) for each in sorted(names)])
         before = figures(history(ledger))
-        erase(ledger, "forget", WHY, Whom(name))
+        erase(ledger, "forget", WHY, Scope(name))
 
         assert figures(history(ledger, verify=True)) == before
-        erase(ledger, "purge", WHY, Whom())
+        erase(ledger, "purge", WHY, Scope())
         assert figures(history(ledger, verify=True)) == before
 
 
@@ -139,14 +139,14 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
     three_nights(ledger)
     before = history(ledger)["runs"]
 
-    found = erase(ledger, "purge", WHY, Whom(before="2026-01-02"))
+    found = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
 
     assert (found["nights"], found["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}
     assert "her note" not in everything(ledger)
-    assert erase(ledger, "purge", WHY, Whom(before="2026-01-02")) == NOTHING
+    assert erase(ledger, "purge", WHY, Scope(before="2026-01-02")) == NOTHING
 
 
 def test_a_purge_of_one_series_leaves_the_others(ledger):
@@ -154,7 +154,7 @@ def test_a_purge_of_one_series_leaves_the_others(ledger):
         day = 1 + (name == "b")
         enter(ledger, night(day, [f"{name}-{ward}"], key=f"{name} {ward}", series=ward))
 
-    erase(ledger, "purge", WHY, Whom(before="2030-01-01", series="ward-1"))
+    erase(ledger, "purge", WHY, Scope(before="2030-01-01", series="ward-1"))
 
     held = everything(ledger)
     assert [text in held for text in ("a-ward-1", "b-ward-1", "a-ward-2", "b-ward-2")] == [

@@ -8,7 +8,7 @@ from test_ledger import QUESTION, enter, states
 from test_ledger import night as brought
 
 from screening.ledger.database import open_ledger
-from screening.ledger.erasing import Whom, erase
+from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.ledger.review_stats import tally
 from screening.ledger.verdicts import Verdict, record_verdicts
@@ -112,7 +112,7 @@ def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
     night(ledger, 1, "a")
     said(ledger, "confirmed", "09:00")
     said(ledger, "ruled out", "10:00", "cd")
-    erase(ledger, "purge", "old", Whom())
+    erase(ledger, "purge", "old", Scope())
 
     assert word_of(ledger) == {"disputed": 1}
 
@@ -194,7 +194,7 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     assert (share["found"], share["judged"]) == (3, 3)
 
 
-def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
+def test_a_night_counts_by_the_audit_sample_its_own_page_however_late_that_is_judged(ledger):
     night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]

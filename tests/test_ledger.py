@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, STATES, open_ledger
+from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.kinds import Night
-from screening.ledger.nights import _state, audit_of, entering, series_by
+from screening.ledger.nights import _state, audit_sample, entering, series_by
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS, Question
 from screening.schemas.run import VERDICTS
@@ -259,6 +259,6 @@ def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_re
 
 
 def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():
-    audits = {frozenset(audit_of(40, f"run {number}", 5)) for number in range(8)}
+    audits = {frozenset(audit_sample(40, f"run {number}", 5)) for number in range(8)}
 
     assert len(audits) == 8 and {len(each) for each in audits} == {5}

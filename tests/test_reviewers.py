@@ -11,7 +11,7 @@ from commands import screen
 from flow_cohorts import patients, written
 
 from screening.ledger.database import REVIEWS, open_ledger
-from screening.ledger.erasing import Whom, erase
+from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.store.serialization import read_document
 
@@ -70,7 +70,7 @@ def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(
     with open_ledger(desk / "screening.db") as ledger:
         known = entered(ledger)
         history(ledger, verify=True)
-        erase(ledger, "purge", "old", Whom())
+        erase(ledger, "purge", "old", Scope())
         left = entered(ledger)
         history(ledger, verify=True)
     assert known == [(pwd.getpwuid(os.getuid()).pw_name, digest)] * 2

@@ -158,11 +158,10 @@ def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken
 
 
 def test_nights_that_cannot_be_put_together_say_nothing():
-    assert drift_over([None, ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))]) is None
-    assert (
-        drift_over([ScoreCounts(unit="row", known=(3, 4), counted=(1, 1), who=(1,), cell=(0,))]).reason
-        is None
-    )
+    counts = ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))
+
+    assert drift_over([counts]) is None
+    assert drift_over([counts.replace(who=(1,), cell=(0,))]).reason is None
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from test_ledger import Brought, enter, night, states
 
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
-from screening.ledger.erasing import Whom, digest_of_stand_ins, erase
+from screening.ledger.entries import Forgotten, append
+from screening.ledger.erasing import Scope, digest_of_stand_ins, erase
 from screening.ledger.history import history
-from screening.ledger.kinds import Forgotten, append
 from screening.ledger.model_registry import record_revision
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
@@ -137,7 +137,7 @@ def forgotten(ledger):
     enter(ledger, of_ward("ward-1", 1, "ab"))
     for word in ("ruled out", "confirmed"):
         record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
-    erase(ledger, "forget", "asked", Whom("a"))
+    erase(ledger, "forget", "asked", Scope("a"))
     return ledger
 
 

@@ -45,49 +45,46 @@ def history(
 
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
-    from screening.ledger import history as nights
     from screening.ledger.database import open_ledger
     from screening.ledger.history import compare_nights
+    from screening.ledger.history import history as history_of
+    from screening.report.history import render_histories, render_history
     from screening.store.publishing import write_whole
 
     if beside is not None and series is None:
         raise UsageError("--beside compares with one series; give --series too")
     with open_ledger(ledger, read_only=True) as book:
-        told = nights.history(book, series, verify=verify or head is not None, printed=head)
-        if out is not None:
-            from screening.report.history import render_histories, render_history
-
-            if len(cast(list[object], told["series"])) > 1:
-                overview, pages = render_histories(told, out.stem)
-                for name, page in pages.items():
-                    write_whole(out.with_suffix("") / name, page.encode())
-                write_whole(out, overview.encode())
-            else:
-                write_whole(out, render_history(told).encode())
+        document = history_of(book, series, verify=verify or head is not None, printed=head)
         compared = None if beside is None or series is None else compare_nights(book, series, beside)
-    answer = told if as_json else _lines(told)
+    if out is not None and len(cast(list[object], document["series"])) > 1:
+        overview, pages = render_histories(document, out.stem)
+        for name, page in pages.items():
+            write_whole(out.with_suffix("") / name, page.encode())
+        write_whole(out, overview.encode())
+    elif out is not None:
+        write_whole(out, render_history(document).encode())
+    answer = document if as_json else _lines(document)
     if compared is not None:
         answer["beside"] = compared.to_dict() if as_json else agreement(compared)
     print_answer(answer, as_json)
 
 
-def _lines(told: dict[str, object]) -> dict[str, object]:
+def _lines(document: dict[str, object]) -> dict[str, object]:
     from screening.report.history import sentences
     from screening.schemas.history import HistoryDocument
 
-    found = HistoryDocument.from_dict(told)
+    history = HistoryDocument.from_dict(document)
     runs = [
         f"{run.night}  {run.flagged} of {run.scored} flagged: {run.new} new, "
         f"{run.pending} pending, {run.ruled_out} ruled out, {run.known} known; "
         f"{run.no_longer_flagged} no longer flagged"
         + ("" if run.in_force else " (not in force)")
         + in_a_row(run.attention)
-        for run in found.runs
+        for run in history.runs
     ]
-    trail = found.audit
-    said = f"{trail.entries} entries, head {trail.head}" + (", verified" if trail.verified else "")
-    lines = [line for one in found.series for line in sentences(one)]
-    return {"runs": runs, "summary": lines, "audit": said}
+    audit, summary = history.audit, [line for series in history.series for line in sentences(series)]
+    trail = f"{audit.entries} entries, head {audit.head}" + (", verified" if audit.verified else "")
+    return {"runs": runs, "summary": summary, "audit": trail}
 
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -158,57 +155,56 @@ def status(
     now = datetime.datetime.now().astimezone()
     due = Due(now, _span("--max-age", max_age), _night(night, now), _span("--grace", grace))
     names = [] if series == EACH else names_from(series)
-    said = {"--give-up": give_up, "--acknowledge": acknowledge, "--until": until, "--reason": reason}
-    given = {option for option, value in said.items() if value is not None}
+    options = {"--give-up": give_up, "--acknowledge": acknowledge, "--until": until, "--reason": reason}
+    given = {option for option, value in options.items() if value is not None}
     if given not in (set(), {"--give-up", "--reason"}, {"--acknowledge", "--until", "--reason"}):
         raise UsageError("--give-up takes --reason; --acknowledge takes --until and --reason")
     if given and len(names) != 1:
         raise UsageError("--give-up and --acknowledge are of one series; give --series NAME")
     network = None if site is None else read_network(site, ledger)
-    due_here = [] if network is None else list(network.series)
+    of_site = [] if network is None else list(network.series)
     place = str(ledger or "screening.db") if network is None else network.ledger
     if given:
         with open_ledger(place) as book:
             if give_up is not None:
                 day = str(day_from("--give-up", give_up))
-                states.give_up(book, names[0], day, str(reason), due_here)
+                states.give_up(book, names[0], day, str(reason), of_site)
             else:
-                last = day_from("--until", until)
-                states.acknowledge(book, names[0], str(acknowledge), last or now.date(), str(reason))
+                last = day_from("--until", until) or now.date()
+                states.acknowledge(book, names[0], str(acknowledge), last, str(reason))
     try:
         with open_ledger(place, read_only=True) as book:
             if network is not None:
                 runs = runs or network.site.runs
             if runs is not None:
                 refuse_older(book, runs)
-            found = states.pulses(book, due, names or due_here)
+            pulses = states.pulses(book, due, names or of_site)
             listed = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
-        found, listed = [Pulse(False, str(error))], []
+        pulses, listed = [Pulse(False, str(error))], []
     if metrics is not None:
-        write_whole(metrics, states.exposition(found).encode(), mode=0o644)
-    fine = all(each.fine for each in found)
+        write_whole(metrics, states.exposition(pulses).encode(), mode=0o644)
+    fine = all(pulse.fine for pulse in pulses)
     if as_json:
-        answer = {"fine": fine, "series": [asdict(each) for each in found]}
+        answer = {"fine": fine, "series": [asdict(pulse) for pulse in pulses]}
         print_answer(answer | ({"artefacts": listed} if artefacts else {}), as_json)
-    for each in [] if as_json else found:
-        words = each.said + in_a_row(each.attention)
-        quiet = each.fine and not each.attention
-        whose = "" if each.series is None else f"{each.series}  "
-        print_answer({"ok" if quiet else "ATTENTION": f"{whose}{' '.join(words.split())}"}, as_json)
-    for one in [] if as_json else listed:
-        print_answer(
-            {str(one["what"]): "  ".join(str(one[key]) for key in ("mode", "state", "place"))}, as_json
-        )
-    if not fine or (strict and any(each.attention for each in found)):
+    for pulse in [] if as_json else pulses:
+        words = pulse.said + in_a_row(pulse.attention)
+        heading = "ok" if pulse.fine and not pulse.attention else "ATTENTION"
+        whose = "" if pulse.series is None else f"{pulse.series}  "
+        print_answer({heading: f"{whose}{' '.join(words.split())}"}, as_json)
+    for artefact in [] if as_json else listed:
+        line = "  ".join(str(artefact[key]) for key in ("mode", "state", "place"))
+        print_answer({str(artefact["what"]): line}, as_json)
+    if not fine or (strict and any(pulse.attention for pulse in pulses)):
         raise typer.Exit(ATTENTION)
 
 
 def _span(option: str, text: str) -> datetime.timedelta:
-    written = re.fullmatch(r"(\d{1,6})([mhd])", text)
-    if written is None:
+    match = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if match is None:
         raise UsageError(f"{option} {text}: write it as 90m, 26h or 2d")
-    return datetime.timedelta(**{UNITS[written[2]]: int(written[1])})
+    return datetime.timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
 def _night(text: str | None, now: datetime.datetime) -> datetime.date | None:
@@ -237,12 +233,12 @@ def review(
 
     The same file twice is once.
     """
-    from screening.ledger import verdicts as words
     from screening.ledger.database import open_ledger
+    from screening.ledger.verdicts import review
 
     with open_ledger(ledger) as book:
-        told = words.review(run, verdicts, book, series, token)
-    print_answer(told, as_json)
+        outcomes = review(run, verdicts, book, series, token)
+    print_answer(outcomes, as_json)
 
 
 def promote(
@@ -265,12 +261,12 @@ def promote(
 
     loaded = load_model(model)
     refuse_draft(loaded, model)
-    whose = series_of(loaded, series_from(series))
+    name = series_of(loaded, series_from(series))
     with open_ledger(ledger) as book:
-        found = compare_nights(book, whose, model_registry.scored_as(book, whose, loaded.digest))
-        head = model_registry.promote(book, whose, loaded.digest, reason, found)
-    told = {"series": found.one.series, "champion": loaded.id, "entry": head.number}
-    print_answer(told | {"beside": found.to_dict() if as_json else agreement(found)}, as_json)
+        evidence = compare_nights(book, name, model_registry.scored_as(book, name, loaded.digest))
+        head = model_registry.promote(book, name, loaded.digest, reason, evidence)
+    answer = {"series": evidence.one.series, "champion": loaded.id, "entry": head.number}
+    print_answer(answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)}, as_json)
 
 
 def retire(
@@ -329,20 +325,18 @@ def ledger(
     from screening.ledger import register, verifying
     from screening.ledger.database import open_ledger
 
-    if action is Action.rebuild:
-        with open_ledger(place) as book:
-            head = verifying.rebuild(book)
-        print_answer({"entries": head.number, "head": head.digest}, as_json)
-        return
-    if action is Action.moved:
-        if was is None:
-            raise UsageError("moved needs the place as `screen status --artefacts` shows it; give --from")
-        with open_ledger(place) as book:
-            number = register.moved(book, was, to and to.resolve(), reason or "")
-        print_answer({"moved" if to else "gone": number}, as_json)
-        return
-    if runs is None:
-        raise UsageError("accept looks at run directories; give --runs")
+    answer: dict[str, object]
     with open_ledger(place) as book:
-        lost = verifying.accept(book, runs, reason or "")
-    print_answer({"accepted": lost}, as_json)
+        if action is Action.rebuild:
+            head = verifying.rebuild(book)
+            answer = {"entries": head.number, "head": head.digest}
+        elif action is Action.moved:
+            if was is None:
+                raise UsageError("moved needs the place as `screen status --artefacts` shows it; give --from")
+            number = register.moved(book, was, to and to.resolve(), reason or "")
+            answer = {"moved" if to else "gone": number}
+        elif runs is None:
+            raise UsageError("accept looks at run directories; give --runs")
+        else:
+            answer = {"accepted": verifying.accept(book, runs, reason or "")}
+    print_answer(answer, as_json)

@@ -49,16 +49,16 @@ def forget(
     Models that hold a copy of the patient's row are named; after their day they score no more.
     """
     from screening.ledger.database import open_ledger
-    from screening.ledger.erasing import GONE, Whom
+    from screening.ledger.erasing import GONE, Scope
     from screening.scoring.erasing import Erasure
 
     soon = datetime.date.today() + datetime.timedelta(days=RETRAIN_DAYS)
     name, last = _id(patient), options.day_from("--retrain-by", retrain_by) or soon
-    if GONE in Whom(name).in_words([reason]):
+    if GONE in Scope(name).without([reason]):
         raise UsageError("--reason names the patient, and the trail keeps it; say it without")
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
-        erasure = Erasure(Whom(name), book, runs, models, pages, last, dry_run, templates, signer)
+        erasure = Erasure(Scope(name), book, runs, models, pages, last, dry_run, templates, signer)
         report = erasure.done("forget", reason)
     named = {what: places for what, places in report.items() if what not in ("ledger", "pieces")}
     if not any(named.values()) and not any(report["ledger"].values()):
@@ -97,13 +97,13 @@ def purge(
     Their counts stay, and the trail still verifies.
     """
     from screening.ledger.database import open_ledger
-    from screening.ledger.erasing import Whom, before_age
+    from screening.ledger.erasing import Scope, before_age
     from screening.scoring.erasing import Erasure
 
     before = before_age(older_than, datetime.date.today())
-    whom = Whom(before=before, series=series_from(series))
+    scope = Scope(before=before, series=series_from(series))
     with open_ledger(ledger) as book:
-        erasure = Erasure(whom, book, runs, pages=pages, dry_run=dry_run, templates=templates)
+        erasure = Erasure(scope, book, runs, pages=pages, dry_run=dry_run, templates=templates)
         report = erasure.done("purge", f"nights before {before}")
     print_answer({"before": before} | report, as_json)
     refuse_unfinished(report["left"])

@@ -382,7 +382,7 @@ def retrain(
         _write(trained, folder, templates, signer)
         # Recorded before it is there: a model that failed to appear is known, never the reverse.
         facts = trained.document["training"]["verdicts"]
-        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, facts)
+        entry = record_retraining(book, verdicts.series, champion.digest, trained.digest, learned.facts)
     answer = {"model": str(out), "id": trained.id, "report": str(out / "report.html"), "entry": entry.number}
     answer |= {"champion": champion.id} | facts_of(trained, as_json)
     print_answer(answer | {"verdicts": facts if as_json else retraining.sentences(learned.facts)}, as_json)

@@ -66,9 +66,9 @@ def absent(values: np.ndarray) -> np.ndarray:
 
 def coded(values: np.ndarray) -> tuple[list, np.ndarray]:
     """Distinct values in the order they occur, and the place of each row's among them."""
-    place: dict[object, int] = {}
-    codes = np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.intp)
-    return list(place), codes
+    codes_of: dict[object, int] = {}
+    codes = np.array([codes_of.setdefault(value, len(codes_of)) for value in values.tolist()], dtype=np.intp)
+    return list(codes_of), codes
 
 
 def stretches(names: np.ndarray) -> Iterator[tuple[str, slice]]:
@@ -119,7 +119,7 @@ def texts(cells: pa.Array) -> pa.Array | None:
     if pa.types.is_floating(kind):
         wide = pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False)
         unique, codes = np.unique(wide, return_inverse=True)
-        words = [str(int(x)) if x.is_integer() else None if x != x else repr(x) for x in unique.tolist()]
-        return pa.array(np.array(words, dtype=object)[codes], pa.string())
+        distinct = [str(int(x)) if x.is_integer() else None if x != x else repr(x) for x in unique.tolist()]
+        return pa.array(np.array(distinct, dtype=object)[codes], pa.string())
     simple = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
     return pc.cast(cells, pa.string()) if simple or pa.types.is_temporal(kind) else None

@@ -98,11 +98,11 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     frame = frame.reset_index(named) if named else frame
     # Frames may give two columns one name, which the header's faults then tell.
     columns = []
-    for place, name in enumerate(frame.columns):
+    for position, name in enumerate(frame.columns):
         if not isinstance(name, str):
             raise CohortError("table: a column's name is no text; rename the columns")
         try:
-            columns.append(pa.Array.from_pandas(frame.iloc[:, place]))
+            columns.append(pa.Array.from_pandas(frame.iloc[:, position]))
         except pa.ArrowException:
             raise CohortError(
                 f"table: column '{name}' holds values of several kinds, or of one that Arrow has not; "

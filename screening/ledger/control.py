@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -57,22 +57,19 @@ SHARES: dict[Measure, _Share] = {
 
 
 def control_charts(
-    used: Sequence[NightRun], changes: Sequence[ThresholdChange], promotions: Sequence[Promotion] = ()
+    nights: Sequence[NightRun], changes: Sequence[ThresholdChange], promotions: Sequence[Promotion] = ()
 ) -> list[ControlChart]:
     """The charts of a series.
 
-    `used`: the runs in force, in order of time, as the history tells them.
+    `nights`: the runs in force, in order of time, as history shows them.
     `changes`: changes of threshold that the trail holds.
     `promotions`: those of this series.
     Gives those that have anything to count, in the order of `SHARES`.
     """
-    rechosen, promoted = ({each.model_after[:12] for each in some} for some in (changes, promotions))
-    parts = list(_phases(used, rechosen, promoted))
+    rechosen, promoted = ({change.model_after[:12] for change in some} for some in (changes, promotions))
     charts = []
     for measure, share in SHARES.items():
-        phases = [
-            _phase(began, [run.night for run in mine], [*map(share.count, mine)]) for began, mine in parts
-        ]
+        phases = [_phase(began, share, runs) for began, runs in _phases(nights, rechosen, promoted)]
         points = [point for phase in phases for point in phase.points]
         if any(point.of for point in points):
             signals = [_reason(measure, share, point) for point in points if point.outside]
@@ -81,34 +78,32 @@ def control_charts(
 
 
 def _phases(
-    used: Sequence[NightRun], rechosen: set[str], promoted: set[str]
-) -> Iterator[tuple[str, Sequence[NightRun]]]:
+    nights: Sequence[NightRun], rechosen: set[str], promoted: set[str]
+) -> Iterator[tuple[str, list[NightRun]]]:
     """Nights under one model and threshold, with what was new on the first of them."""
-    starts = [n for n, (one, two) in enumerate(pairwise(used), start=1) if one.model != two.model]
-    for start, stop in pairwise([0, *starts, len(used)] if used else []):
-        first, before = used[start], used[max(start - 1, 0)]
-        if not start:
+    before: NightRun | None = None
+    for model, group in groupby(nights, key=lambda night: night.model):
+        runs = list(group)
+        other_method = before is not None and before.recipe != runs[0].recipe
+        if before is None:
             began = "first night"
-        elif first.model in promoted:
-            began = "model promoted" + (", another method" if first.recipe != before.recipe else "")
-        elif first.recipe != before.recipe:
+        elif model in promoted:
+            began = "model promoted" + (", another method" if other_method else "")
+        elif other_method:
             began = "method changed"
         else:
-            began = "threshold changed" if first.model in rechosen else "model or threshold changed"
-        yield began, used[start:stop]
+            began = "threshold changed" if model in rechosen else "model or threshold changed"
+        yield began, runs
+        before = runs[-1]
 
 
-def _phase(began: str, nights: Sequence[str], counted: Sequence[tuple[int, int]]) -> Phase:
+def _phase(began: str, share: _Share, nights: Sequence[NightRun]) -> Phase:
+    counted = [share.count(night) for night in nights]
     counts, sizes = np.array(counted, dtype=float).reshape(-1, 2).T
     early = np.flatnonzero(sizes)[:BASELINE]
     usual = limits(counts[early], sizes[early])
-    lows: list[float | None] = [None] * len(nights)
-    highs = lows
-    if usual is not None:
-        lows, highs = (
-            [float(end) if size else None for end, size in zip(ends, sizes, strict=True)]
-            for ends in usual.at(np.maximum(sizes, 1))
-        )
+    ends = np.full((2, len(nights)), np.nan) if usual is None else np.array(usual.at(np.maximum(sizes, 1)))
+    ends = np.where(sizes, ends, np.nan)
     return Phase(
         began=began,
         baseline=len(early),
@@ -117,9 +112,14 @@ def _phase(began: str, nights: Sequence[str], counted: Sequence[tuple[int, int]]
         spread=usual.spread if usual else None,
         points=[
             ControlPoint(
-                night=night, count=count, of=of, share=count / of if of else None, low=low, high=high
+                night=night.night,
+                count=count,
+                of=of,
+                share=count / of if of else None,
+                low=None if np.isnan(low) else low,
+                high=None if np.isnan(high) else high,
             )
-            for night, (count, of), low, high in zip(nights, counted, lows, highs, strict=True)
+            for night, (count, of), low, high in zip(nights, counted, *ends.tolist(), strict=True)
         ],
     )
 
@@ -140,35 +140,35 @@ SMALLEST = 0.05
 FEWEST = 20
 
 
-def drift_over(nights: Sequence[ScoreCounts | None]) -> DriftOver | None:
+def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
     """Test the scores of recent nights, under the model now in use, against those held out in training.
 
-    A patient who stays for a week is one patient and not seven: the latest score counts. Nights from before
-    hashes were kept, or of tables whose rows no column names, cannot be put together and are left out.
+    A patient who stays for a week is one patient and not seven: the latest score counts. Nights of tables
+    whose rows no column names cannot be put together and are left out.
 
     `nights`: of one model, oldest first. Its reason is None where there is no alarm; None where no
     night can be put with others.
     """
-    kept = [night for night in nights if night is not None and night.who]
-    if not kept:
+    named = [night for night in nights if night.who]
+    if not named:
         return None
-    latest: dict[int, int] = {}
-    for night in kept:
-        latest.update(zip(night.who, night.cell, strict=True))
-    known, patients = kept[-1].known, len(latest)
-    found = shift(known, np.bincount(list(latest.values()), minlength=len(known)))
-    if found is None or patients < FEWEST:
-        return DriftOver(nights=len(kept), patients=patients, distance=None, p=None, reason=None)
+    cells = dict(chain.from_iterable(zip(night.who, night.cell, strict=True) for night in named))
+    training, n_patients = named[-1].known, len(cells)
+    tested = shift(training, np.bincount(list(cells.values()), minlength=len(training)))
+    if tested is None or n_patients < FEWEST:
+        return DriftOver(nights=len(named), patients=n_patients, distance=None, p=None, reason=None)
     reason = None
-    if found.p <= ALARM and found.distance >= SMALLEST:
+    if tested.p <= ALARM and tested.distance >= SMALLEST:
         reason = Reason(
             "drift_over_nights",
-            f"The {patients} patients of the last {len(kept)} night{'s' * (len(kept) > 1)}, each counted "
-            f"once, score {'higher' if found.higher else 'lower'} on the whole than those of training did "
-            f"when they were held out (largest difference of shares {found.distance:.2f}): the patients or "
+            f"The {n_patients} patients of the last {len(named)} night{'s' * (len(named) > 1)}, each counted "
+            f"once, score {'higher' if tested.higher else 'lower'} on the whole than those of training did "
+            f"when they were held out (largest difference of shares {tested.distance:.2f}): the patients or "
             "the measurements have changed.",
-            figure=found.p,
+            figure=tested.p,
             threshold=ALARM,
             remedy="Ask the source what has changed since; if the patients are other ones now, train again.",
         )
-    return DriftOver(nights=len(kept), patients=patients, distance=found.distance, p=found.p, reason=reason)
+    return DriftOver(
+        nights=len(named), patients=n_patients, distance=tested.distance, p=tested.p, reason=reason
+    )

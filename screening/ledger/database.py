@@ -1,17 +1,15 @@
 """The ledger's tables, and opening them: writing one at a time, the same in SQLite and on PostgreSQL.
 
 `trail` and `parts` are the truth: chained entries in parts of facts and names (`screening.ledger.trail`). All
-other tables are its projection (`screening.ledger.kinds.project`), made anew by `screen ledger rebuild`.
+other tables are its projection (`screening.ledger.entries.project`), made anew by `screen ledger rebuild`.
 Patients are named in `parts`, `cases` and `verdicts`, and nowhere else.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import os
 import re
-import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +21,6 @@ import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.schemas.run import State
-from screening.store.publishing import hold
 
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
@@ -110,6 +107,8 @@ CASES = sa.Table(
     *_texts("judged", "verdict", nullable=True),
 )
 
+IS_FLAGGED = CASES.c.state.is_not(None)
+
 REVIEWS = sa.Table(
     "verdicts",
     PROJECTED,
@@ -162,11 +161,10 @@ def by_bytes(connection: sa.Connection, column: sa.ColumnElement[str]) -> sa.Col
 
 
 WAIT_SECONDS = 30
-# "scrn": by this SQLite, `file` and we tell a ledger from other databases.
+# "scrn": by this SQLite, `file` and we tell a ledger from other databases; on a server tables are made under
+# a lock of this number.
 APPLICATION = 0x7363726E
 SERVER = "postgresql+psycopg"
-# Any number will do, as long as nobody else on the server locks by it: "screen" in letters of five bits.
-MAKING_TABLES = 0x13 << 25 | 0x3 << 20 | 0x12 << 15 | 0x5 << 10 | 0x5 << 5 | 0xE
 
 
 def now() -> str:
@@ -186,31 +184,9 @@ class Ledger:
         self.file = file
 
     @contextmanager
-    def reserved(self, *night: str | None) -> Iterator[None]:
-        """Hold a night of a series while it is scored; whoever wants it too waits until this process lets go.
-
-        Raises Locked: it had not within half a minute.
-        """
-        key = hashlib.sha256(repr(night).encode()).digest()
-        if self.file is not None:
-            with hold(self.file.with_name(f"{self.file.name}.{key.hex()[:12]}"), WAIT_SECONDS):
-                yield
-            return
-        with self._told(), self.engine.connect() as opened:
-            # Ends with its connection, however that ends.
-            connection = opened.execution_options(isolation_level="AUTOCOMMIT")
-            connection.detach()
-            connection.execute(sa.text(f"SET lock_timeout = '{WAIT_SECONDS}s'"))
-            number = int.from_bytes(key[:8], "big", signed=True)
-            connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": number})
-            yield
-
-    @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """One consistent look at the ledger."""
-        with self._transaction() as connection:
-            if self.file is None:
-                connection.execute(sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+        with self._transaction("BEGIN", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ") as connection:
             yield connection
 
     @contextmanager
@@ -219,43 +195,33 @@ class Ledger:
 
         Raises Locked: another writer did not end within half a minute.
         """
-        with self._transaction(writes=True) as connection:
-            if self.file is None:
-                # Entries are chained, so there is no writing side by side, only one after the other.
-                connection.execute(sa.text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
-                connection.execute(sa.text(f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE"))
+        # Entries are chained, so there is no writing side by side, only one after the other.
+        patience = f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"
+        alone = f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE"
+        with self._transaction("BEGIN IMMEDIATE", patience, alone) as connection:
             yield connection
 
-    @contextmanager
-    def _transaction(self, *, writes: bool = False) -> Iterator[sa.Connection]:
-        with self._told(), self.engine.connect() as opened:
-            connection = opened.execution_options(screening_writes=writes)
-            with connection.begin():
-                yield connection
+    def compact(self) -> None:
+        """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
+        if self.file is not None:
+            with self._transaction("") as connection:
+                connection.exec_driver_sql("VACUUM")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _transaction(self, begin: str, *on_server: str) -> Iterator[sa.Connection]:
+        """A transaction; `begin`: how SQLite begins it, `on_server`: what PostgreSQL does first."""
         try:
-            yield
+            with self.engine.connect().execution_options(sqlite_begin=begin) as connection:
+                for statement in on_server if self.file is None else ():
+                    connection.execute(sa.text(statement))
+                yield connection
+                connection.commit()
         except sa.exc.DBAPIError as error:
             if re.search("is locked|lock timeout|deadlock", str(error.orig)):
                 raise Locked("another run is writing in the ledger; try again when it has ended") from None
             # What follows may hold a patient's id: the statement's values, or details that PostgreSQL adds.
             first, *_ = *str(error.orig).strip().splitlines(), type(error.orig).__name__
             raise UsageError(f"the ledger cannot be used: {first}") from None
-
-    def compact(self) -> None:
-        """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
-        if self.file is None:
-            return
-        with self._told():
-            connection = self.engine.raw_connection()
-            try:
-                connection.cursor().execute("VACUUM")
-            except sqlite3.Error as error:
-                raise sa.exc.OperationalError(None, None, error) from None
-            finally:
-                connection.close()
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -356,8 +322,8 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        writes = connection.get_execution_options().get("screening_writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if begin := connection.get_execution_options().get("sqlite_begin", "BEGIN"):
+            connection.exec_driver_sql(begin)
 
     return engine
 
@@ -389,9 +355,8 @@ def _make_private(path: Path) -> None:
 
 def _check_tables(ledger: Ledger, make: bool) -> None:
     """Refuse tables of another format; make them where there are none and that is wanted."""
-    with ledger._transaction(writes=make) as connection:
-        if make and connection.dialect.name == "postgresql":
-            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MAKING_TABLES})"))
+    one_at_a_time = [f"SELECT pg_advisory_xact_lock({APPLICATION})"] if make else []
+    with ledger._transaction("BEGIN IMMEDIATE" if make else "BEGIN", *one_at_a_time) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
                 raise UsageError("the ledger is empty; `screen score --ledger` begins one")

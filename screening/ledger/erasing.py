@@ -12,6 +12,7 @@ import datetime
 import hashlib
 import re
 import secrets
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from screening.data.ids import kept_lot
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
-from screening.ledger.kinds import STAND_IN, Forgotten, Purged, append, project
+from screening.ledger.entries import STAND_IN, Erasing, Forgotten, Purged, append, project, stated
 from screening.ledger.trail import IDS, Part
 
 GONE = "[erased]"
@@ -38,51 +39,54 @@ ENTERED = "entered"
 
 
 @dataclass(frozen=True)
-class Whom:
+class Scope:
     """Whose names are taken out, and of which nights."""
 
-    name: str | None = None  # Of this patient alone; everybody's where absent.
+    patient: str | None = None  # Of this one alone; everybody's where absent.
     before: str | None = None  # Only on nights before this one, YYYY-MM-DD.
     series: str | None = None  # Only in this one.
 
-    def of_night(self, night: str | None, series: str | None) -> bool:
-        """Whether that night is among those meant; what is of no night is meant with one patient alone."""
+    def has_night(self, night: str | None, series: str | None) -> bool:
+        """Whether a night is among those meant; what is of no night is meant with one patient alone."""
         if night is None:
-            return self.name is not None
+            return self.patient is not None
         return (self.before is None or night < self.before) and self.series in (None, series)
 
     def may_be_in(self, row: Any) -> bool:
         """Whether a part's row may name one of them."""
-        if self.name is None or row.what == "lots":
+        if self.patient is None or row.what == "lots":
             return True
         if row.what in IDS:
-            return trail.plain(self.name)[1:-1] in row.names
-        return self.name in "".join(trail.read_in(row.entry, row.names))
+            return trail.plain(self.patient)[1:-1] in row.names
+        return self.patient in "".join(trail.read_in(row.entry, row.names))
 
-    def in_words(self, words: Sequence[str]) -> list[str]:
+    def without(self, words: Sequence[str]) -> list[str]:
         """Words of which those that name the patient are gone."""
         left, text = list(words), "".join(words)
         starts = [0, *accumulate(map(len, words))]
-        for match in re.finditer(rf"(?<!\w){re.escape(str(self.name))}(?!\w)", text):
-            mine = [
-                n for n, at in enumerate(starts[:-1]) if at < match.end() and starts[n + 1] > match.start()
-            ]
-            for n in mine:
-                left[n] = GONE if n == mine[0] else ""
+        for match in re.finditer(rf"(?<!\w){re.escape(str(self.patient))}(?!\w)", text):
+            first = bisect_right(starts, match.start()) - 1
+            end = bisect_left(starts, match.end())
+            left[first:end] = [GONE] + [""] * (end - first - 1)
         return left
 
 
-_lot = cache(kept_lot)
+_hash = cache(kept_lot)
 
 
-def left_over(connection: sa.Connection) -> dict[str, int]:
+def unreached(connection: sa.Connection) -> dict[str, int]:
     """Keys of runs of which earlier erasures could not reach everything, and the last entry that says so."""
-    entries = trail.facts_of(connection, Forgotten.KIND, Purged.KIND)
-    return {key: facts["entry"] for facts in entries for key in facts.get("left", ())}
+    return {key: erasing.entry for erasing in stated(connection, Erasing) for key in erasing.facts.left}
 
 
 def erase(
-    ledger: Ledger, action: str, reason: str, whom: Whom, *, dry_run: bool = False, left: Collection[str] = ()
+    ledger: Ledger,
+    action: str,
+    reason: str,
+    scope: Scope,
+    *,
+    dry_run: bool = False,
+    left: Collection[str] = (),
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
@@ -94,17 +98,17 @@ def erase(
     counts = Counter({"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0})
     if dry_run:
         with ledger.reading() as connection:
-            deque(_changes(connection, whom, counts), 0)
+            deque(_changes(connection, scope, counts), 0)
         return dict(counts)
     with ledger.writing() as connection:
         if connection.dialect.name == "sqlite":
             # Or what was deleted would stand in the file until its place is needed again.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
         erased = []
-        for entry, place, part, names in _changes(connection, whom, counts):
-            places = _replace(connection, entry, place, part, names)
-            erased.append((entry, place, places, digest_of_stand_ins(names, places)))
-        if erased or not left_over(connection).keys() >= set(left):
+        for entry, number, part, names in _changes(connection, scope, counts):
+            places = _replace(connection, entry, number, part, names)
+            erased.append((entry, number, places, digest_of_stand_ins(names, places)))
+        if erased or not unreached(connection).keys() >= set(left):
             facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
             for some in trail.portions(sorted({entry for entry, *_ in erased})):
@@ -122,77 +126,76 @@ def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
 
 
 def _replace(
-    connection: sa.Connection, entry: int, place: int, part: Part, names: Sequence[str]
+    connection: sa.Connection, entry: int, number: int, part: Part, names: Sequence[str]
 ) -> list[int]:
     """Put stand-ins where names stood; gives the places of those that did."""
-    places = [n for n, (one, other) in enumerate(zip(part.names, names, strict=True)) if one != other]
+    places = [n for n, (old, new) in enumerate(zip(part.names, names, strict=True)) if old != new]
     salts, gone = bytearray(part.salts), dict(part.gone)
     for n in places:
         gone[str(n)] = part.leaf(n, part.names[n]).hex()
         salts[trail.SALT * n : trail.SALT * (n + 1)] = bytes(trail.SALT)
     after = trail.stored(replace(part, names=names, salts=bytes(salts), gone=gone))
-    connection.execute(PARTS.update().where((PARTS.c.entry == entry) & (PARTS.c.part == place)).values(after))
+    connection.execute(PARTS.update().where(PARTS.c.entry == entry, PARTS.c.part == number).values(after))
     return places
 
 
 def _changes(
-    connection: sa.Connection, whom: Whom, counts: Counter[str]
+    connection: sa.Connection, scope: Scope, counts: Counter[str]
 ) -> Iterator[tuple[int, int, Part, Sequence[str]]]:
-    """Entry, place and names of the parts in which something goes, and what is to stand there."""
+    """Entry, number and names of the parts in which something goes, and what is to stand there."""
     # By series and name, so that a case of several nights is one case still.
     stand_ins: dict[tuple[str, str], str] = defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
-    first = PARTS.alias()
+    first, nights = PARTS.alias(), set[int]()
     chosen = (
         sa.select(PARTS, first.c.facts.label("stated"))
         .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
         .where(PARTS.c.names != "[]")
     )
     # What still lies somewhere must be found by the next attempt.
-    kept = {one.entry for one in register.standing(connection) if one.what == "case"}
-    for entry, rows in groupby(trail.paged(connection, chosen), key=lambda row: row.entry):
-        # Whether the entry is about one case, which goes; and whether the entry was counted.
-        is_mine = is_counted = False
-        for row in rows if entry not in kept else ():
+    kept = {one.entry for one in register.current_artefacts(connection) if one.what == "case"}
+    for entry, of_entry in groupby(trail.paged(connection, chosen), key=lambda row: row.entry):
+        goes = False  # The one case that the entry is about.
+        for row in of_entry if entry not in kept else ():
             # What cannot speak of the patient is left unread: years of nights are much to read.
-            if not is_mine and not whom.may_be_in(row):
+            if not goes and not scope.may_be_in(row):
                 continue
             facts, part = trail.read_in(entry, row.stated), trail.part_in(row)
-            if not whom.of_night(facts.get("night"), facts.get("series")):
+            if not scope.has_night(facts.get("night"), facts.get("series")):
                 break
-            before, what = list(part.names), part.what
+            old, what, patient = list(part.names), part.what, scope.patient
             if what in IDS:
-                series, mine = str(facts.get("series")), whom.name
-                if mine is not None and what == "lots":
-                    mine = str(_lot(mine, facts["model"]))
-                names = [
+                series = str(facts.get("series"))
+                if patient is not None and what == "lots":
+                    patient = str(_hash(patient, facts["model"]))
+                new = [
                     stand_ins[series, name]
-                    if mine in (None, name) and not name.startswith(STAND_IN)
+                    if patient in (None, name) and not name.startswith(STAND_IN)
                     else name
-                    for name in before
+                    for name in old
                 ]
-                n_gone = sum(one != other for one, other in zip(names, before, strict=True))
+                n_gone = sum(before != after for before, after in zip(old, new, strict=True))
                 if what in ("case", "patient"):
-                    is_mine = bool(n_gone)
-                    counts["verdicts"] += n_gone if what == "case" else 0
+                    goes = bool(n_gone)
                 elif n_gone:
-                    counts["cases"] += n_gone if what == "cases" else 0
-                    counts["nights"] += not is_counted
-                    is_counted = True
-            elif (whom.name is None and what != PLACE) or (is_mine and what != ENTERED):
-                names = [""] * len(before)
+                    nights.add(entry)
+                counts["verdicts"] += n_gone if what == "case" else 0
+                counts["cases"] += n_gone if what == "cases" else 0
+            elif (patient is None and what != PLACE) or (goes and what != ENTERED):
+                new = [""] * len(old)
             else:
-                names = before if whom.name is None else whom.in_words(before)
-                counts["mentions"] += names != before and what != PLACE
-            if names != before:
-                yield entry, row.part, part, names
+                new = old if patient is None else scope.without(old)
+                counts["mentions"] += new != old and what != PLACE
+            if new != old:
+                yield entry, row.part, part, new
+    counts["nights"] += len(nights)
 
 
 def before_age(age: str, today: datetime.date) -> str:
     """The first night, YYYY-MM-DD, that is not older than `90d`, `26w` or `3y` today."""
-    written = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
-    if written is None:
+    match = re.fullmatch(r"([1-9]\d{0,4})([dwy])", age)
+    if match is None:
         raise UsageError(f"--older-than {age}: write it as 90d, 26w or 3y")
-    number, unit = int(written[1]), written[2]
+    number, unit = int(match[1]), match[2]
     try:
         if unit == "y":
             # Most years have no 29 February; the day after it is in all of them.

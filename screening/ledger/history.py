@@ -12,27 +12,24 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from screening.errors import UsageError
+from screening.ledger import review_stats as reviews
 from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledger
-from screening.ledger.kinds import Night, nights_at, scores_at
-from screening.ledger.model_registry import champions, every_series, find_series, no_shadow
-from screening.ledger.nights import in_force
-from screening.ledger.review_stats import (
-    Sample,
-    flagged_samples,
-    forward_nights,
-    mean_of,
-    misses,
-    of_flagged,
-    of_judged,
-    pooled,
-    tally,
-    to_date,
-    unflagged_sample,
+from screening.ledger.entries import (
+    Facts,
+    Night,
+    Promoted,
+    Retired,
+    Retrained,
+    ThresholdChosen,
+    nights_at,
+    scores_at,
+    stated,
 )
-from screening.ledger.trail import facts_of, portions
-from screening.ledger.verdicts import in_order, last_words
+from screening.ledger.model_registry import champions, every_series, find_series, no_shadow
+from screening.ledger.nights import current_runs
+from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.schemas.history import (
     Flagging,
     HistoryDocument,
@@ -48,7 +45,6 @@ from screening.schemas.history import (
     Trail,
     Workload,
 )
-from screening.schemas.run import ScoreCounts
 from screening.spelling import DIGITS, shown_series
 
 Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
@@ -92,149 +88,136 @@ def history(
     with ledger.reading() as connection:
         head = verifying.verify(connection, printed) if verify else trail.head(connection)
         one = None if series is None else find_series(connection, series)
-        chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
-        chosen = chosen.where(~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
-        runs = list(connection.execute(chosen if one is None else chosen.where(RUNS.c.series == one)))
-        entered = nights_at(connection, [run.entry for run in runs])
-        standing = {(run.series, run.night): run.entry for run in runs}
-        recent: dict[str, list[int]] = defaultdict(list)
-        for (name, _), entry in standing.items():
-            recent[name].append(entry)
-        last = {
-            entry: entered[entry]
-            for entries in recent.values()
-            for entry in entries[-RECENT_NIGHTS:]
-            if entered[entry].model == entered[entries[-1]].model
-        }
-        scores = scores_at(connection, last)
-        verdicts = in_order(connection, *([] if one is None else [REVIEWS.c.series == one]))
-        flagged = _flagged(connection, one, sorted(standing.values()))
-        changes = _changes(connection, one, "threshold", ThresholdChange)
-        promotions = _changes(connection, one, "promote", Promotion)
-        retrainings = _changes(connection, one, "retrain", Retraining)
-        retirements = _changes(connection, one, "retire", Retirement)
-        # By the entries that erased: to look for what is gone all parts would have to be read.
-        claimed = verifying.claims(connection).values()
-        erased = sum(len(places) for some in claimed for places, _ in some)
-    reviews = defaultdict(list)
-    for verdict in verdicts:
-        reviews[verdict.key].append(verdict)
-    told = {
-        run.entry: _night(
-            run, entered[run.entry], reviews[run.key], run.entry == standing[run.series, run.night]
+        changes = _changes(connection, one, ThresholdChosen, ThresholdChange)
+        promotions = _changes(connection, one, Promoted, Promotion)
+        names = sa.select(RUNS.c.series).where(
+            ~RUNS.c.shadow, sa.literal(one is None) | (RUNS.c.series == one)
         )
-        for run in runs
-    }
-    document = HistoryDocument(
-        runs=[*told.values()],
-        series=[
-            _series(
-                [told[entry] for entry in entries],
-                [scores[entry] for entry in entries if entry in scores],
-                [one for one in verdicts if one.series == name],
-                [flagged[entry] for entry in entries],
-                [unflagged_sample(told[entry], reviews[entered[entry].key]) for entry in entries],
-                entered[entries[-1]],
-                changes,
-                promotions,
-            )
-            for name, entries in recent.items()
-        ],
-        threshold_changes=changes,
-        promotions=promotions,
-        retrainings=retrainings,
-        retirements=retirements,
-        audit=Trail(entries=head.number, head=head.digest, verified=verify, erased=erased),
-    )
+        by_first_night = [sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)]
+        runs, facts = dict[int, NightRun](), []
+        for name in connection.scalars(names.group_by(RUNS.c.series).order_by(*by_first_night)).all():
+            of_series, adding_up = _series(connection, name, changes, promotions)
+            runs |= of_series
+            facts.append(adding_up)
+        document = HistoryDocument(
+            runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
+            series=facts,
+            threshold_changes=changes,
+            promotions=promotions,
+            retrainings=_changes(connection, one, Retrained, Retraining),
+            retirements=_changes(connection, one, Retired, Retirement),
+            audit=Trail(
+                entries=head.number,
+                head=head.digest,
+                verified=verify,
+                erased=verifying.count_erased(connection),
+            ),
+        )
     return document.to_dict()
 
 
-def _flagged(
-    connection: sa.Connection, series: str | None, entries: Sequence[int]
-) -> dict[int, list[sa.Row[Any]]]:
-    """The flagged cases of these runs that are in the random audit or were ever judged in the series."""
-    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.flagged)
-    if series is not None:
-        reviewed = reviewed.where(REVIEWS.c.series == series)
-    known = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
-    chosen = sa.select(CASES).where(CASES.c.state.is_not(None), known)
-    cases = defaultdict(list)
-    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-    for some in portions(entries):
-        for row in connection.execute(chosen.where(CASES.c.entry.in_(some))):
-            cases[row.entry].append(row)
-    return cases
-
-
 def _changes(
-    connection: sa.Connection, series: str | None, kind: str, declared: type[Change]
+    connection: sa.Connection, series: str | None, kind: type[Facts], document: type[Change]
 ) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     changes = []
-    for stated in facts_of(connection, kind):
-        whose = stated.get("series")
-        stated.pop("champion_of", None)
-        if series is None or whose in (None, series):
-            named = {"series": shown_series(whose)} if whose else {}
-            changes.append(declared.from_dict(stated | named, "the ledger's trail"))
+    for change in stated(connection, kind):
+        values = dict(change.facts) | {
+            "entry": change.entry,
+            "recorded": change.recorded,
+            "reason": change.reason,
+        }
+        if series is None or values["series"] in (None, series):
+            values["series"] = values["series"] and shown_series(values["series"])
+            changes.append(document.from_dict({name: values[name] for name in document.model_fields}))
     return changes
 
 
-def _night(run: sa.Row[Any], entered: Night, reviews: Sequence[sa.Row[Any]], in_force: bool) -> NightRun:
-    words = [review.verdict for review in reviews if review.flagged]
-    figures = {name: getattr(entered, name) for name in NightFigures.model_fields}
-    return NightRun(
-        **figures | {"model": entered.model[:12]},
-        night=run.night,
-        revision=run.revision,
-        series=shown_series(run.series),
-        recorded=run.recorded,
-        in_force=in_force,
-        flag_rate=entered.flagged / entered.scored if entered.scored else None,
-        minutes=entered.review_minutes,
-        verdicts=tally(words),
-        ppv=of_judged(words),
-        sample=tally(review.verdict for review in reviews if not review.flagged),
-    )
-
-
 def _series(
-    nights: Sequence[NightRun],
-    scores: Sequence[ScoreCounts],
-    verdicts: Sequence[sa.Row[Any]],
-    cases: Sequence[Sequence[sa.Row[Any]]],
-    unflagged: Sequence[Sample],
-    newest: Night,
+    connection: sa.Connection,
+    series: str,
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
-) -> SeriesFacts:
-    """What the nights in force add up to; `cases` and `unflagged` of each, `newest` as it was entered."""
-    last = nights[-1]
+) -> tuple[Mapping[int, NightRun], SeriesFacts]:
+    """The runs of a series by their entries, in order of their nights, and what those in force add up to."""
+    chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
+    chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
+    rows = connection.execute(chosen).all()
+    entered = nights_at(connection, [row.entry for row in rows])
+    verdicts = ordered_verdicts(connection, REVIEWS.c.series == series)
+    on_run = defaultdict(list)
+    for verdict in verdicts:
+        on_run[verdict.key].append(verdict)
+    last = {row.night: row.entry for row in rows}.values()
+    runs = {row.entry: _run(row, entered[row.entry], on_run[row.key], row.entry in last) for row in rows}
+    nights, newest = [runs[entry] for entry in last], entered[rows[-1].entry]
+    cases = _judged_or_drawn(connection, series, [*last])
+    flagged = reviews.flagged_samples([(runs[entry], cases[entry]) for entry in last], verdicts)
+    unflagged = [reviews.unflagged_sample(runs[entry], on_run[entered[entry].key]) for entry in last]
+    recent = {entry: entered[entry] for entry in [*last][-RECENT_NIGHTS:]}
+    scores = scores_at(connection, {n: night for n, night in recent.items() if night.model == newest.model})
     # A patient flagged on five nights is one patient: counted by the last word on them.
-    words = {one.case_id: one.verdict for one in verdicts if one.flagged}.values()
-    flagged = flagged_samples(list(zip(nights, cases, strict=True)), verdicts)
-    return SeriesFacts(
-        series=last.series,
-        title=last.title,
+    words = {verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values()
+    shown = shown_series(series)
+    return runs, SeriesFacts(
+        series=shown,
+        title=newest.title,
         question=nights[0].question,
         nights=len(nights),
         first=nights[0].night,
-        last=last.night,
-        ppv=of_judged(words),
-        ppv_flagged=of_flagged(pooled(flagged)),
-        verdicts=tally(words),
-        ppv_to_date=list(to_date([night.night for night in nights], verdicts)),
-        workload=Workload(
-            cases_per_night=mean_of(night.cases for night in nights),
-            waiting_per_night=mean_of(night.waiting for night in nights),
-            minutes_per_night=mean_of(night.minutes for night in nights),
-        ),
-        misses=misses(pooled(unflagged)),
-        drift=drift_over(scores),
-        control=control_charts(nights, changes, [one for one in promotions if one.series == last.series]),
-        forward=forward_nights(nights, flagged, unflagged, newest.promised),
+        last=nights[-1].night,
+        ppv=reviews.judged_share(words),
+        ppv_flagged=reviews.flagged_share(reviews.pooled(flagged)),
+        verdicts=reviews.tally(words),
+        ppv_to_date=list(reviews.shares_to_date([night.night for night in nights], verdicts)),
+        workload=Workload(**_per_night(nights)),
+        misses=reviews.misses(reviews.pooled(unflagged)),
+        drift=drift_over([*scores.values()]),
+        control=control_charts(nights, changes, [one for one in promotions if one.series == shown]),
+        forward=reviews.forward_nights(nights, flagged, unflagged, newest.promised),
         review_by=newest.review_by,
     )
+
+
+def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
+    """Means over nights, of what is known."""
+    return {
+        "cases_per_night": reviews.mean_of(night.cases for night in nights),
+        "waiting_per_night": reviews.mean_of(night.waiting for night in nights),
+        "minutes_per_night": reviews.mean_of(night.review_minutes for night in nights),
+    }
+
+
+def _run(row: sa.Row[Any], night: Night, verdicts: Sequence[sa.Row[Any]], in_force: bool) -> NightRun:
+    words = [verdict.verdict for verdict in verdicts if verdict.flagged]
+    figures = {name: getattr(night, name) for name in NightFigures.model_fields}
+    return NightRun(
+        **figures | {"model": night.model[:12]},
+        night=row.night,
+        revision=row.revision,
+        series=shown_series(row.series),
+        recorded=row.recorded,
+        in_force=in_force,
+        flag_rate=night.flagged / night.scored if night.scored else None,
+        minutes=night.review_minutes,
+        verdicts=reviews.tally(words),
+        ppv=reviews.judged_share(words),
+        sample=reviews.tally(verdict.verdict for verdict in verdicts if not verdict.flagged),
+    )
+
+
+def _judged_or_drawn(
+    connection: sa.Connection, series: str, entries: Sequence[int]
+) -> Mapping[int, list[sa.Row[Any]]]:
+    """By run the flagged cases that are in the random audit or were ever judged in the series."""
+    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.series == series, REVIEWS.c.flagged)
+    counted = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
+    chosen, cases = sa.select(CASES).where(CASES.c.state.is_not(None), counted), defaultdict(list)
+    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
+    for some in trail.portions(entries):
+        for case in connection.execute(chosen.where(CASES.c.entry.in_(some))):
+            cases[case.entry].append(case)
+    return cases
 
 
 Pairs = Sequence[tuple[Night, Night, int]]
@@ -244,35 +227,35 @@ Pairs = Sequence[tuple[Night, Night, int]]
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     """Compare a series' nights in force with a shadow's, by the digits of its model, or another series'."""
     with ledger.reading() as connection:
-        known = champions(connection)
+        models = champions(connection)
         one = find_series(connection, series)
-        other, shadow = _beside(connection, one, beside)
-        ours, theirs = in_force(one).subquery(), in_force(other, shadow).subquery()
+        other, shadow = _compared_with(connection, one, beside)
+        ours, theirs = current_runs(one).subquery(), current_runs(other, shadow).subquery()
         common = sa.select(ours.c.night, ours.c.entry.label("one"), theirs.c.entry.label("other"))
         nights = common.join(theirs, theirs.c.night == ours.c.night).cte()
         rows = connection.execute(sa.select(nights).order_by(nights.c.night)).all()
         facts = nights_at(connection, [entry for row in rows for entry in (row.one, row.other)])
-        both, shares = _both(connection, nights), _shares(connection, nights, {one, other})
+        both, shares = _flagged_by(connection, nights, {one, other})
     pairs = [(facts[row.one], facts[row.other], both.get(row.night, 0)) for row in rows]
-    turned = [(b, a, n) for a, b, n in pairs]
-    alike = [(a, b, n) for a, b, n in pairs if (a.table, a.units) == (b.table, b.units)]
-    agreement, kappa = _agreement(alike)
-    model, others = known.get(one, ""), shadow or known.get(other, "")
+    same_table = [pair for pair in pairs if (pair[0].table, pair[0].units) == (pair[1].table, pair[1].units)]
+    agreement, kappa = _agreement(same_table)
+    model, others = models.get(one, ""), shadow or models.get(other, "")
+    swapped = [(theirs, ours, n_both) for ours, theirs, n_both in pairs]
     return NightsBeside(
         nights=len(rows),
         first=rows[0].night if rows else None,
         last=rows[-1].night if rows else None,
-        other_tables=len(pairs) - len(alike),
+        other_tables=len(pairs) - len(same_table),
         both=sum(both.values()),
-        neither=sum(a.units - a.cases - b.cases + n for a, b, n in alike),
+        neither=sum(a.units - a.cases - b.cases + n_both for a, b, n_both in same_table),
         agreement=agreement,
         kappa=kappa,
-        one=_flagging(one, model, False, pairs, *shares[:2]),
-        other=_flagging(other, others, shadow is not None, turned, *shares[2:]),
+        one=_flagging(one, model, False, pairs, shares["one"], shares["one alone"]),
+        other=_flagging(other, others, shadow is not None, swapped, shares["other"], shares["other alone"]),
     )
 
 
-def _beside(connection: sa.Connection, series: str, text: str) -> tuple[str, str | None]:
+def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[str, str | None]:
     """The series that is compared with, and the model whose shadow it is."""
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow).distinct()
     models = [model for model in connection.scalars(shadows) if len(text) >= 4 and model.startswith(text)]
@@ -288,36 +271,49 @@ def _beside(connection: sa.Connection, series: str, text: str) -> tuple[str, str
     return other, None
 
 
-def _both(connection: sa.Connection, nights: sa.CTE) -> Mapping[str, int]:
-    """By night the cases that both flagged; without those of which there are none."""
-    a, b = CASES.alias(), CASES.alias()
-    flagged = sa.select(nights.c.night, sa.func.count()).group_by(nights.c.night)
-    flagged = flagged.join(a, (a.c.entry == nights.c.one) & a.c.state.is_not(None))
-    same = (b.c.entry == nights.c.other) & (b.c.case_id == a.c.case_id)
-    return dict(connection.execute(flagged.join(b, same & b.c.state.is_not(None))).all())
+SIDES = ("one", "other")
 
 
-def _shares(connection: sa.Connection, nights: sa.CTE, series: set[str]) -> list[JudgedShare]:
-    """Of one and of the other: the share with the condition of those it flagged, and it alone on a night."""
-    words, shares = last_words(REVIEWS.c.series.in_(series)), []
-    counted = sa.select(words.c.verdict, sa.func.count()).group_by(words.c.verdict)
-    for mine, others in ((nights.c.one, nights.c.other), (nights.c.other, nights.c.one)):
-        a, b = CASES.alias(), CASES.alias()
-        flagged = sa.select(a.c.case_id).join(nights, mine == a.c.entry).where(a.c.state.is_not(None))
-        too = sa.exists().where(b.c.entry == others, b.c.case_id == a.c.case_id, b.c.state.is_not(None))
-        for cases in (flagged, flagged.where(~too)):
-            verdicts = connection.execute(counted.where(words.c.case_id.in_(cases)))
-            shares.append(of_judged(dict(verdicts.all())))
-    return shares
+def _flagged_by(
+    connection: sa.Connection, nights: sa.CTE, series: set[str]
+) -> tuple[Mapping[str, int], Mapping[str, JudgedShare]]:
+    """By night the cases that both flagged; and by side the share with the condition of those it flagged.
+
+    And the same of those that one of them flagged `alone` on a night.
+    """
+    sides = [
+        sa.select(
+            nights.c.night, CASES.c.case_id, *(sa.literal(int(own == side)).label(own) for own in SIDES)
+        )
+        .join(CASES, CASES.c.entry == nights.c[side])
+        .where(CASES.c.state.is_not(None))
+        for side in SIDES
+    ]
+    flags = sa.union_all(*sides).subquery()
+    either = [sa.func.max(flags.c[side]).label(side) for side in SIDES]
+    cases = sa.select(flags.c.night, flags.c.case_id, *either).group_by(flags.c.night, flags.c.case_id).cte()
+    both = sa.select(cases.c.night, sa.func.sum(cases.c.one * cases.c.other)).group_by(cases.c.night)
+    flagged = {side: cases.c[side] for side in SIDES} | {
+        "one alone": cases.c.one - cases.c.other,
+        "other alone": cases.c.other - cases.c.one,
+    }
+    ever = [sa.func.max(flag).label(name) for name, flag in flagged.items()]
+    patients = sa.select(cases.c.case_id, *ever).group_by(cases.c.case_id).subquery()
+    verdicts = last_verdicts(REVIEWS.c.series.in_(series))
+    counts = [sa.func.count().filter(patients.c[name] == 1).label(name) for name in flagged]
+    joined = sa.select(verdicts.c.verdict, *counts).join(patients, patients.c.case_id == verdicts.c.case_id)
+    rows = connection.execute(joined.group_by(verdicts.c.verdict)).mappings().all()
+    shares = {name: reviews.judged_share({row["verdict"]: row[name] for row in rows}) for name in flagged}
+    return dict(connection.execute(both).all()), shares
 
 
 def _agreement(pairs: Pairs) -> tuple[float | None, float | None]:
     """Share of units on which both say the same, and Cohen's kappa."""
-    n = sum(a.units for a, _, _ in pairs)
+    n = sum(ours.units for ours, _, _ in pairs)
     if not n:
         return None, None
     a, b = (sum(night.cases for night in side) for side in list(zip(*pairs, strict=True))[:2])
-    same = 1 - (a + b - 2 * sum(both for *_, both in pairs)) / n
+    same = 1 - (a + b - 2 * sum(n_both for *_, n_both in pairs)) / n
     chance = (a * b + (n - a) * (n - b)) / n**2
     return same, None if chance == 1 else (same - chance) / (1 - chance)
 
@@ -330,10 +326,8 @@ def _flagging(
         series=shown_series(series),
         model=", ".join(dict.fromkeys(night.model[:12] for night in nights)) or model[:12],
         shadow=shadow,
-        cases_per_night=mean_of(night.cases for night in nights),
-        waiting_per_night=mean_of(night.waiting for night in nights),
-        minutes_per_night=mean_of(night.review_minutes for night in nights),
+        **_per_night(nights),
         ppv=ppv,
-        only=sum(night.cases - both for night, _, both in pairs),
+        only=sum(night.cases - n_both for night, _, n_both in pairs),
         only_ppv=only_ppv,
     )

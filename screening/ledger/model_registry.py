@@ -12,19 +12,22 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
-from screening.ledger.kinds import (
+from screening.ledger.entries import (
     KINDS,
     Approved,
     Promoted,
     Retired,
     Retrained,
     SealedAnew,
+    Stated,
     append,
     nights_at,
+    stated,
 )
-from screening.ledger.trail import Head, facts_of, text_part
-from screening.ledger.verdicts import last_words
+from screening.ledger.trail import Head, text_part
+from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
+from screening.schemas.model import TrainedOn
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
@@ -54,31 +57,34 @@ def record_revision(
     The same twice in a row is one entry, and a model that stayed as it was none. `action`: "threshold" or
     "approve"; `change`: facts of `ModelChange`, and the reason; `series`: only there.
     """
-    facts = {"series": series, **change}
+    facts = {"series": series, "champion_of": (), **change}
     reason = facts.pop("reason", None)
+    revision = KINDS[action].from_dict(facts, "the change")
     before, after = facts["model_before"], facts["model_after"]
     with ledger.writing() as connection:
-        for last in deque(facts_of(connection, action), 1):
-            if all(last.get(name) == value for name, value in (facts | {"reason": reason}).items()):
-                return trail.head(connection, last["entry"])
+        for last in deque(stated(connection, type(revision)), 1):
+            if (last.facts.replace(champion_of=()), last.reason) == (revision, reason):
+                return trail.head(connection, last.entry)
         if before == after:
             return trail.head(connection)
-        known = champions(connection)
-        where = [name for name, model in known.items() if model == before and series in (None, name)]
-        revision = KINDS[action].from_dict(facts | {"champion_of": where}, "the change")
+        replaced = [
+            name
+            for name, model in champions(connection).items()
+            if model == before and series in (None, name)
+        ]
         words = [] if reason is None else [text_part("reason", reason)]
-        return append(connection, ledger.clock(), revision, *words)
+        return append(connection, ledger.clock(), revision.replace(champion_of=replaced), *words)
 
 
 def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
     with ledger.writing() as connection:
         # What never came to stand in the place of the one before, since an attempt was killed.
-        earlier = facts_of(connection, SealedAnew.KIND)
-        replaced = {before, *(each["model_after"] for each in earlier if each["model_before"] == before)}
-        where = [name for name, model in champions(connection).items() if model in replaced - {after}]
-        if where:
-            facts = SealedAnew(model_before=before, model_after=after, champion_of=where)
+        earlier = [seal.facts for seal in stated(connection, SealedAnew)]
+        replaced = {before, *(seal.model_after for seal in earlier if seal.model_before == before)} - {after}
+        series = [name for name, model in champions(connection).items() if model in replaced]
+        if series:
+            facts = SealedAnew(model_before=before, model_after=after, champion_of=series)
             append(connection, ledger.clock(), facts)
 
 
@@ -112,11 +118,11 @@ def scored_as(ledger: Ledger, series: str, model: str) -> str:
 
 
 def _in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
-    approved = facts_of(connection, Approved.KIND)
-    names = [facts["model_before"] for facts in approved if facts["model_after"] == model] + [model]
-    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.model.in_(names), RUNS.c.shadow)
-    known = set(connection.scalars(shadows.distinct()))
-    return next((name for name in names if name in known), None)
+    approvals = [approval.facts for approval in stated(connection, Approved)]
+    drafts = [one.model_before for one in approvals if one.model_after == model]
+    shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
+    models = set(connection.scalars(shadows.distinct()))
+    return next((name for name in [*drafts, model] if name in models), None)
 
 
 def every_series(connection: sa.Connection) -> list[str]:
@@ -126,36 +132,37 @@ def every_series(connection: sa.Connection) -> list[str]:
 
 def find_series(connection: sa.Connection, text: str) -> str:
     """The series of a name, or of the digits that one without a name is shown by (UsageError)."""
-    known = every_series(connection)
-    found = [each for each in known if text in (each, shown_series(each))]
-    if len(found) != 1:
-        names = [shown_series(each) for each in known]
+    every = every_series(connection)
+    named = [name for name in every if text in (name, shown_series(name))]
+    if len(named) != 1:
+        names = [shown_series(name) for name in every]
         hint = did_you_mean(text, names) or f"; there are {', '.join(names) or 'none'}"
         raise UsageError(f"the ledger has no series {text!r}{hint}")
-    return found[0]
+    return named[0]
 
 
 def retire(ledger: Ledger, series: str, reason: str) -> Head:
     """Enter that no further night of a series is to be waited for; a later night takes it back."""
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
-        known = find_series(connection, series)
-        if known in retired(connection):
-            raise UsageError(f"series {shown_series(known)} is closed already")
-        facts = Retired(series=known, last=_last_night(connection, known))
-        return append(connection, ledger.clock(), facts, why)
+        name = find_series(connection, series)
+        if name in retired(connection):
+            raise UsageError(f"series {shown_series(name)} is closed already")
+        return append(
+            connection, ledger.clock(), Retired(series=name, last=_last_night(connection, name)), why
+        )
 
 
-def retired(connection: sa.Connection) -> dict[str, dict[str, Any]]:
-    """The series that are closed: what was said of each when it was, and when that was `recorded`."""
-    closed = {each["series"]: each for each in facts_of(connection, Retired.KIND)}
+def retired(connection: sa.Connection) -> dict[str, Stated[Retired]]:
+    """The series that are closed, and the entry by which each was."""
+    closed = {one.facts.series: one for one in stated(connection, Retired)}
     # A night after the one that was the last takes it back; a back-fill is none.
-    return {name: each for name, each in closed.items() if _last_night(connection, name) <= each["last"]}
+    return {name: one for name, one in closed.items() if _last_night(connection, name) <= one.facts.last}
 
 
 def _last_night(connection: sa.Connection, series: str) -> str:
-    mine = (RUNS.c.series == series) & ~RUNS.c.shadow
-    return connection.scalar(sa.select(sa.func.max(RUNS.c.night)).where(mine)) or ""
+    nights = sa.select(sa.func.max(RUNS.c.night)).where(RUNS.c.series == series, ~RUNS.c.shadow)
+    return connection.scalar(nights) or ""
 
 
 @dataclass(frozen=True)
@@ -179,22 +186,18 @@ class Judged:
 def judged(ledger: Ledger, series: str, model: str) -> Judged:
     """The last word on every case that was judged in a series, flagged or drawn; `model`: its champion."""
     with ledger.reading() as connection:
-        known = find_series(connection, series)
-        refuse_other(connection, known, model, GIVE_CHAMPION)
-        last = last_words(REVIEWS.c.series == known)
+        name = find_series(connection, series)
+        refuse_other(connection, name, model, GIVE_CHAMPION)
+        last = last_verdicts(REVIEWS.c.series == name)
         rows = connection.execute(sa.select(last).order_by(last.c.night, last.c.case_id)).all()
         nights = nights_at(connection, sorted({row.run for row in rows}))
-    tables = {entry: facts.table or "" for entry, facts in nights.items()}
-    return Judged(
-        known, tuple(LastWord(row.case_id, row.night, row.verdict, tables[row.run]) for row in rows)
-    )
+    words = [LastWord(row.case_id, row.night, row.verdict, nights[row.run].table or "") for row in rows]
+    return Judged(name, tuple(words))
 
 
-def record_retraining(
-    ledger: Ledger, series: str, before: str, after: str, facts: Mapping[str, object]
-) -> Head:
+def record_retraining(ledger: Ledger, series: str, before: str, after: str, facts: TrainedOn) -> Head:
     """Enter that model `after` was trained on the verdicts; the champion stays `before`."""
-    stated = {"series": series, "champion": before, "model": after, "trained_on": dict(facts)}
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        return append(connection, ledger.clock(), Retrained.from_dict(stated, "the training"))
+        retrained = Retrained(series=series, champion=before, model=after, trained_on=facts)
+        return append(connection, ledger.clock(), retrained)

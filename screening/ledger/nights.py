@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count, islice
@@ -21,19 +21,20 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
-from screening.ledger.database import CASES, REVIEWS, RUNS, STATES, WAITING, Ledger, by_bytes
-from screening.ledger.kinds import (
-    COLUMNS,
-    Night,
-    Reserved,
-    append,
-    nights_at,
-    reserved,
-    scores_at,
-    source_digest,
+from screening.ledger.database import (
+    CASES,
+    IS_FLAGGED,
+    RESERVATIONS,
+    REVIEWS,
+    RUNS,
+    STATES,
+    WAITING,
+    Ledger,
+    by_bytes,
 )
+from screening.ledger.entries import Night, Reserved, append, nights_at, scores_at, source_digest
 from screening.ledger.trail import Head, Part
-from screening.ledger.verdicts import HAS_IT, last_words
+from screening.ledger.verdicts import HAS_IT, last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
 from screening.schemas.base import Reason
@@ -41,7 +42,7 @@ from screening.schemas.history import Question
 from screening.schemas.run import Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
-IN_A_PART = 5000
+CASES_A_PART = 5000
 """Cases in one part of an entry."""
 
 FURTHEST = 2 * WINDOW
@@ -62,7 +63,7 @@ def series_by(named: str | None, question: Question) -> str:
 def entering(
     ledger: Ledger,
     night: Night,
-    flagged: Sequence[str],
+    flagged: Iterable[str],
     sampled: Sequence[str] = (),
     columns: Mapping[str, Any] | None = None,
     *,
@@ -80,16 +81,13 @@ def entering(
     this night is in force, or another model is the series' champion.
     """
     with ledger.writing() as connection, _listed(connection, flagged) as names:
-        last = sa.select(RUNS).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        entered = None if force or again else connection.execute(last).first()
+        last = (
+            sa.select(RUNS.c.entry).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
+        )
+        entered = None if force or again else connection.scalar(last)
         if entered is None and not force:
             _refuse_second(connection, night)
-        tonight = Tonight(connection, ledger.clock(), night, names, sampled, columns)
-        if entered is None:
-            tonight.count()
-        else:
-            tonight.find(entered)
-        yield tonight
+        yield Tonight(connection, ledger.clock(), night, names, sampled, columns, entered)
 
 
 def reserve(ledger: Ledger, series: str, night: str) -> None:
@@ -100,6 +98,16 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
     with ledger.writing() as connection:
         if series not in reserved(connection, night):
             append(connection, ledger.clock(), Reserved(series=series, night=night))
+
+
+def reserved(connection: sa.Connection, night: str) -> list[str]:
+    """The series of which this night was being scored, and has not been entered since."""
+    entered = sa.select(sa.func.max(RUNS.c.entry)).where(
+        RUNS.c.series == RESERVATIONS.c.series, RUNS.c.night == night
+    )
+    since = RESERVATIONS.c.entry > sa.func.coalesce(entered.scalar_subquery(), 0)
+    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, since)
+    return list(connection.scalars(open_series.distinct()))
 
 
 class Tonight:
@@ -119,35 +127,29 @@ class Tonight:
         flagged: sa.Table,
         sampled: Sequence[str],
         columns: Mapping[str, Any] | None,
+        entered: int | None,
     ):
         self.night, self.drawn = night, list[str]()
         self.head: Head | None = None
         self._connection, self._recorded, self._flagged = connection, recorded, flagged
         self._sampled, self._columns = sampled, columns
-        earlier = in_force(night.series, night.beside, RUNS.c.night < night.night)
+        earlier = current_runs(night.series, night.shadow_model, RUNS.c.night < night.night)
         before = connection.execute(earlier).all()
-        of_run = sa.exists().where(CASES.c.entry == RUNS.c.entry, CASES.c.state.is_not(None))
-        *_, busy = ["", *(run.night for run in connection.execute(earlier.where(of_run)))]
-        any_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
-        self.quiet = 0 if any_flagged else 1 + sum(run.night > busy for run in before)
+        with_cases = earlier.where(sa.exists().where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED))
+        last_with_cases = max((run.night for run in connection.execute(with_cases)), default="")
+        n_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
+        self.quiet = 0 if n_flagged else 1 + sum(run.night > last_with_cases for run in before)
         # Without a column of ids nobody is known again.
-        self._row = before if night.question.recognisable else []
-        self._last = self._row[-1].entry if self._row else 0
-        self.since = Since(night=self._row[-1].night, gone=self._no_longer()) if self._row else None
-
-    def count(self) -> None:
-        """Count the cases of a night that is new, by their states."""
-        states = Counter(state for _, (state, *_) in self._recognised())
-        counts = {name.replace(" ", "_"): states[name] for name in STATES}
-        gone = len(self.since.gone) if self.since else 0
-        self.night = self.night.replace(cases=states.total(), no_longer_flagged=gone, **counts)
-
-    def find(self, entered: sa.Row[Any]) -> None:
-        """Take a night as it was entered."""
-        self.night = nights_at(self._connection, [entered.entry])[entered.entry]
-        self.head = trail.head(self._connection, entered.entry)
-        drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered.entry, CASES.c.drawn)
-        self.drawn = sorted(self._connection.scalars(drawn))
+        self._before = before if night.question.recognisable else []
+        self._last = self._before[-1].entry if self._before else 0
+        self.since = Since(night=self._before[-1].night, gone=self._gone()) if self._before else None
+        if entered is None:
+            self.night = night.replace(**self._counts())
+        else:
+            self.night = nights_at(connection, [entered])[entered]
+            self.head = trail.head(connection, entered)
+            drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered, CASES.c.drawn)
+            self.drawn = sorted(connection.scalars(drawn))
 
     def hand_out(self, *artefacts: register.Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
@@ -161,34 +163,40 @@ class Tonight:
     def known(self, names: Sequence[str]) -> dict[str, sa.Row[Any]]:
         """Rows of the cases of the night, as it was entered, of those of some names that are flagged."""
         assert self.head is not None, "it is entered"
-        mine = sa.select(CASES).where(CASES.c.entry == self.head.number, CASES.c.state.is_not(None))
+        cases = sa.select(CASES).where(CASES.c.entry == self.head.number, IS_FLAGGED)
         return {
             row.case_id: row
             for some in trail.portions(names)
-            for row in self._connection.execute(mine.where(CASES.c.case_id.in_(some)))
+            for row in self._connection.execute(cases.where(CASES.c.case_id.in_(some)))
         }
 
     def enter(self, attention: Sequence[Reason]) -> None:
         """Enter the night, and why it wants attention."""
         night, connection, drift = self.night, self._connection, self.night.drift
         # One more than any run of this night in its role, whatever its table, and than any of this key.
-        mine = (RUNS.c.series == night.series) & (RUNS.c.night == night.night) & role(night.beside)
-        last = connection.scalar(
-            sa.select(sa.func.max(RUNS.c.revision)).where(mine | (RUNS.c.key == night.key))
-        )
+        same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
+        same_night &= of_role(night.shadow_model)
+        last = sa.select(sa.func.max(RUNS.c.revision)).where(same_night | (RUNS.c.key == night.key))
         self.night = night.replace(
-            revision=1 + (last or 0),
+            revision=1 + (connection.scalar(last) or 0),
             attention=attention,
             begins=not night.shadow and night.series not in model_registry.champions(connection),
             drift=drift and drift.replace(who=(), cell=()),
         )
-        lots = Part("lots", [*drift.cell], [*map(str, drift.who)]) if drift else Part("lots", [])
+        hashes = Part("lots", [*drift.cell], [*map(str, drift.who)]) if drift else Part("lots", [])
         columns = Part("columns", self._columns)
-        self.head = append(connection, self._recorded, self.night, lots, columns, self._parts())
+        self.head = append(connection, self._recorded, self.night, hashes, columns, self._parts())
+
+    def _counts(self) -> dict[str, int]:
+        """Cases of a night that is new, by their states."""
+        states = Counter(state for _, (state, *_) in self._recognised())
+        counts = {name.replace(" ", "_"): states[name] for name in STATES}
+        gone = len(self.since.gone) if self.since else 0
+        return counts | {"cases": states.total(), "no_longer_flagged": gone}
 
     def _parts(self) -> Iterator[Part]:
         """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
-        audit, place = audit_of(self.night.waiting, self.night.key, self.night.draw), count()
+        audit, place = audit_sample(self.night.waiting, self.night.key, self.night.draw), count()
 
         def flagged() -> Iterator[tuple[str, tuple[object, ...]]]:
             for name, (state, nights, judged, verdict) in self._recognised():
@@ -197,18 +205,18 @@ class Tonight:
                 yield name, (state, nights, drawn, judged, verdict)
 
         sampled = ((name, (None, 0, False, None, None)) for name in self._sampled)
-        rows = chain(sampled, flagged())
-        while some := list(islice(rows, IN_A_PART)):
+        cases = chain(sampled, flagged())
+        while some := list(islice(cases, CASES_A_PART)):
             names, facts = zip(*some, strict=True)
             yield Part("cases", facts, names)
 
-    def _no_longer(self) -> list[str]:
+    def _gone(self) -> list[str]:
         """Who was flagged on the night before and is not tonight, in order."""
         tonight = sa.select(self._flagged.c.case_id)
-        before = sa.select(CASES.c.case_id).where(
-            CASES.c.entry == self._last, CASES.c.state.is_not(None), CASES.c.case_id.not_in(tonight)
+        gone = sa.select(CASES.c.case_id).where(
+            CASES.c.entry == self._last, IS_FLAGGED, CASES.c.case_id.not_in(tonight)
         )
-        return sorted(self._connection.scalars(before))
+        return sorted(self._connection.scalars(gone))
 
     def _recognised(self) -> Iterator[tuple[str, tuple[str, int, str | None, str | None]]]:
         """The flagged cases in order of their ids, told new from known by the nights before this one.
@@ -221,30 +229,31 @@ class Tonight:
         nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
         again.
         """
-        night, name, nights = self.night, self._flagged.c.case_id, [run.night for run in self._row]
+        night, name, nights = self.night, self._flagged.c.case_id, [run.night for run in self._before]
         first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
         recent = datetime.date.fromordinal(max(first, 1)).isoformat()
-        words = last_words(
+        last = last_verdicts(
             REVIEWS.c.series == night.series,
             REVIEWS.c.night < night.night,
             REVIEWS.c.case_id.in_(sa.select(name)),
-            sa.literal(bool(self._row)),
+            sa.literal(bool(self._before)),
         )
-        earlier = (CASES.c.entry == self._last) & (CASES.c.case_id == name)
-        joined = sa.select(name, CASES.c.nights, words.c.night, words.c.verdict)
-        joined = joined.outerjoin(CASES, earlier & CASES.c.state.is_not(None))
-        joined = joined.outerjoin(words, words.c.case_id == name).order_by(by_bytes(self._connection, name))
-        rows = self._connection.execute(joined, execution_options={"yield_per": IN_A_PART})
-        for one, flagged, when, word in rows:
-            stretch = flagged or 0
-            since = nights[-min(stretch, len(nights))] if stretch else night.night
-            yield one, (_state(when, word, since, stretch, recent), stretch + 1, when, word)
+        on_last_night = (CASES.c.entry == self._last) & (CASES.c.case_id == name) & IS_FLAGGED
+        joined = sa.select(name, sa.func.coalesce(CASES.c.nights, 0), last.c.night, last.c.verdict)
+        joined = joined.outerjoin(CASES, on_last_night).outerjoin(last, last.c.case_id == name)
+        ordered = joined.order_by(by_bytes(self._connection, name))
+        rows = self._connection.execute(ordered, execution_options={"yield_per": CASES_A_PART})
+        for case_id, n_before, judged, verdict in rows:
+            since = nights[-min(n_before, len(nights))] if n_before else night.night
+            yield case_id, (_state(judged, verdict, since, n_before, recent), n_before + 1, judged, verdict)
 
 
 def _refuse_second(connection: sa.Connection, night: Night) -> None:
     if not night.shadow and night.series in model_registry.champions(connection):
         model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
-    for run in connection.execute(in_force(night.series, night.beside, RUNS.c.night == night.night)):
+    for run in connection.execute(
+        current_runs(night.series, night.shadow_model, RUNS.c.night == night.night)
+    ):
         if run.key != night.key:
             raise UsageError(
                 f"series {shown_series(night.series)} has another table for the night of {night.night}, "
@@ -254,62 +263,57 @@ def _refuse_second(connection: sa.Connection, night: Night) -> None:
 
 
 @contextmanager
-def _listed(connection: sa.Connection, names: Sequence[str]) -> Iterator[sa.Table]:
+def _listed(connection: sa.Connection, names: Iterable[str]) -> Iterator[sa.Table]:
     """Names as a table of this connection, so that the database joins them with millions of others."""
     column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
     tonight = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
     tonight.create(connection)
-    for some in trail.portions(names, IN_A_PART):
-        connection.execute(tonight.insert(), [{"case_id": name} for name in some])
+    names = iter(names)
+    while some := [{"case_id": name} for name in islice(names, CASES_A_PART)]:
+        connection.execute(tonight.insert(), some)
     yield tonight
     tonight.drop(connection)
 
 
-def _state(when: str | None, word: str | None, since: str, stretch: int, recent: str) -> str:
+def _state(judged: str | None, verdict: str | None, since: str, n_before: int, recent: str) -> str:
     """What a case is by its last verdict, its row's first night and length, and what is recent."""
-    in_this_row = bool(stretch) and when is not None and when >= since
-    if word in HAS_IT and (in_this_row or str(when) >= recent):
+    in_this_row = bool(n_before) and judged is not None and judged >= since
+    if verdict in HAS_IT and (in_this_row or str(judged) >= recent):
         return "known"
-    if word == "ruled out" and in_this_row:
+    if verdict == "ruled out" and in_this_row:
         return "ruled out"
-    return "pending" if stretch else "new"
+    return "pending" if n_before else "new"
 
 
-def audit_of(n_waiting: int, key: str, most: int) -> set[int]:
+def audit_sample(n_waiting: int, key: str, most: int) -> set[int]:
     """The random audit of the flagged, as places among those who wait; the same for the same run."""
     rng = np.random.default_rng([int(hashlib.sha256(key.encode()).hexdigest(), 16), n_waiting])
     return set(rng.permutation(n_waiting)[:most].tolist())
 
 
-def role(beside: str | None) -> Any:
+def of_role(shadow_model: str | None) -> Any:
     """Whether a run is of the champion's nights, or of those that this model scored in shadow."""
-    return ~RUNS.c.shadow if beside is None else RUNS.c.shadow & (RUNS.c.model == beside)
+    return ~RUNS.c.shadow if shadow_model is None else RUNS.c.shadow & (RUNS.c.model == shadow_model)
 
 
-def in_force(series: str, beside: str | None = None, *when: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """The runs of a series, in order of their nights; one a night, the last.
+def current_runs(
+    series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """The runs of a series that are in force, in order of their nights; one a night, the last.
 
-    `beside`: digest of a model: its nights in shadow, which follow each other and not the champion's.
+    `shadow_model`: digest of a model: its nights in shadow, which follow each other and not the champion's.
     `when`: what holds for the runs besides.
     """
-    last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, role(beside), *when)
+    last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, of_role(shadow_model), *when)
     return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
 
 
-@dataclass(frozen=True)
-class Published:
-    """Runs of a series."""
-
-    in_force: Mapping[str, str]  # By night, the key of the run that is in force.
-    shadow: frozenset[str]  # Keys of runs in shadow.
-
-
-def published(ledger: Ledger, series: str) -> Published:
-    """What the ledger has of a series."""
+def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]:
+    """By night the key of the run of a series that is in force, and the keys of its runs in shadow."""
     with ledger.reading() as connection:
-        champions = connection.execute(in_force(series))
+        in_force = {run.night: run.key for run in connection.execute(current_runs(series))}
         shadows = sa.select(RUNS.c.key).where(RUNS.c.series == series, RUNS.c.shadow)
-        return Published({run.night: run.key for run in champions}, frozenset(connection.scalars(shadows)))
+        return in_force, set(connection.scalars(shadows))
 
 
 @dataclass(frozen=True)
@@ -337,25 +341,27 @@ def past_nights(
 
     `model`: digest of tonight's; `table`: digests of the files of tonight's table.
     """
-    beside = model if shadow else None
     with ledger.reading() as connection:
-        runs = connection.execute(in_force(series, beside, RUNS.c.night < night)).all()[-FURTHEST:]
-        tonight = [run.entry for run in connection.execute(in_force(series, beside, RUNS.c.night == night))]
-        nights = nights_at(connection, [*(run.entry for run in runs), *tonight])
-        accepted = [one for one in map(nights.pop, tonight) if one.table == table and one.delivery]
+        runs = connection.execute(
+            current_runs(series, model if shadow else None, RUNS.c.night <= night)
+        ).all()
+        nights = nights_at(connection, [run.entry for run in runs if run.night < night][-FURTHEST:])
+        tonight = nights_at(connection, [run.entry for run in runs if run.night == night]).values()
         measures = [entry for entry, one in nights.items() if one.delivery and one.delivery.measure][-WINDOW:]
         scored = {entry: nights[entry] for entry in measures if nights[entry].model == model}
-        counted = trail.parts_of(connection, measures, COLUMNS)
+        counted = trail.parts_of(connection, measures, "columns")
         last = scores_at(connection, {entry: scored[entry] for entry in measures[-1:] if entry in scored})
-        again = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
-        same_table = connection.execute(again.order_by(RUNS.c.night, RUNS.c.entry)).all()
+        same_table = sa.select(RUNS).where(RUNS.c.source == source_digest(table))
+        elsewhere = connection.execute(same_table.order_by(RUNS.c.night, RUNS.c.entry)).all()
         return PastNights(
             deliveries={one.night: one.delivery for one in nights.values() if one.delivery},
             scores={one.night: one.drift for one in scored.values() if one.drift},
             columns={nights[entry].night: counted[entry].facts for entry in measures if counted[entry].facts},
             patients=next((drift.who or None for drift in last.values()), None),
-            same_table=[_elsewhere(connection, run, series, night, model) for run in same_table],
-            accepted=next((one.delivery.accepted for one in accepted if one.delivery), None),
+            same_table=[_elsewhere(connection, run, series, night, model) for run in elsewhere],
+            accepted=next(
+                (one.delivery.accepted for one in tonight if one.table == table and one.delivery), None
+            ),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
-from screening.ledger.kinds import STAND_IN, HandedOut, append
+from screening.ledger.entries import STAND_IN, HandedOut, append
 from screening.ledger.trail import Part, reason_of, text_part
 
 
@@ -67,57 +67,45 @@ def hand_out(ledger: Ledger, *artefacts: Artefact) -> None:
 
 def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: Part | None = None) -> None:
     """As `hand_out`, in a transaction; what stands there is not entered again."""
-    known = _last(connection, ARTEFACTS.c.place.in_([str(one.place) for one in artefacts]))
-    for one in artefacts:
-        if not _differs(known.get(one.place), one):
+    places = [str(artefact.place) for artefact in artefacts]
+    current = {one.place: one for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))}
+    for artefact in artefacts:
+        known = current.get(artefact.place, replace(artefact, sha256=None))
+        if (known.what, known.sha256, known.key) == (artefact.what, artefact.sha256, artefact.key):
             continue
-        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == one.key).limit(1)).first()
-        if run is None and one.key is not None:
+        run = connection.execute(sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)).first()
+        if run is None and artefact.key is not None:
             raise UsageError("the ledger does not know this run; give the one that it was scored with")
         facts = HandedOut(
-            what=one.what, sha256=one.sha256, key=one.key, keyed=one.keyed,
+            what=artefact.what, sha256=artefact.sha256, key=artefact.key, keyed=artefact.keyed,
             series=run.series if run else None, night=run.night if run else None,
         )  # fmt: skip
-        patient = Part("patient", names=[] if one.patient is None else [one.patient])
-        place = text_part("place", str(one.place))
+        patient = Part("patient", names=[] if artefact.patient is None else [artefact.patient])
+        place = text_part("place", str(artefact.place))
         append(connection, recorded, facts, patient, place, *([] if why is None else [why]))
 
 
-def _differs(known: Artefact | None, one: Artefact) -> bool:
-    if known is None:
-        return one.sha256 is not None
-    alike = (known.what, known.sha256) == (one.what, one.sha256)
-    return not alike or (one.what != "model" and known.key != one.key)
-
-
-def standing(connection: sa.Connection) -> list[Artefact]:
-    """What was handed out and is not known to be gone, in order."""
-    return [one for one in _last(connection).values() if one.sha256 is not None]
+def current_artefacts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> list[Artefact]:
+    """What was handed out and is not known to be gone, by the last entry of every place, in order."""
+    last = sa.select(sa.func.max(ARTEFACTS.c.entry)).where(*which).group_by(ARTEFACTS.c.place)
+    chosen = sa.select(ARTEFACTS).where(ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None))
+    rows = connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
+    return [Artefact(**{**row, "place": Path(row["place"])}) for row in rows]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
     """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
     with ledger.reading() as connection:
-        listed = standing(connection)
-    shown: list[dict[str, object]] = []
-    for one in listed:
-        state = one.state
-        mode = None if state in ("missing", "unreachable") else stat.S_IMODE(one.place.lstat().st_mode)
-        if one.what not in ("run", "model") or (mode or 0) & (stat.S_IRWXG | stat.S_IRWXO):
-            whose = {"what": one.what, "series": one.series, "night": one.night, "place": str(one.place)}
-            shown.append({**whose, "state": state, "mode": "none" if mode is None else f"{mode:04o}"})
-    return shown
-
-
-def _last(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> dict[Path, Artefact]:
-    """The last entry of every place, in order of these."""
-    columns = [ARTEFACTS.c[field.name] for field in fields(Artefact)]
-    last: dict[Path, Artefact] = {}
-    for row in connection.execute(sa.select(*columns).where(*which).order_by(ARTEFACTS.c.entry)).mappings():
-        place = Path(row["place"])
-        last.pop(place, None)
-        last[place] = Artefact(**{**row, "place": place})
-    return last
+        artefacts = current_artefacts(connection)
+    listed: list[dict[str, object]] = []
+    for artefact in artefacts:
+        facts = {name: getattr(artefact, name) for name in ("what", "series", "night", "state")}
+        gone = artefact.state in ("missing", "unreachable")
+        mode = 0 if gone else stat.S_IMODE(artefact.place.lstat().st_mode)
+        if artefact.what not in ("run", "model") or mode & (stat.S_IRWXG | stat.S_IRWXO):
+            place = str(artefact.place)
+            listed.append({**facts, "place": place, "mode": "none" if gone else f"{mode:04o}"})
+    return listed
 
 
 def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
@@ -131,18 +119,17 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
     """Enter that everything at or below a place lies at another now, or is gone; gives how much that is."""
     why = reason_of(reason)
     with ledger.writing() as connection:
-        there = [
-            (one, root)
-            for one in standing(connection)
+        below = [
+            (artefact, artefact.place.relative_to(root))
+            for artefact in current_artefacts(connection)
             for root in {place, place.absolute()}
-            if one.place.is_relative_to(root)
+            if artefact.place.is_relative_to(root)
         ]
-        if not there:
+        if not below:
             raise UsageError(
                 f"the register has nothing at or below {place}; `screen status --artefacts` lists it"
             )
-        for one, root in there:
-            gone = replace(one, sha256=None)
-            here = [] if to is None else [replace(one, place=to / one.place.relative_to(root))]
-            enter(connection, ledger.clock(), gone, *here, why=why)
-    return len(there)
+        for artefact, way in below:
+            here = [] if to is None else [replace(artefact, place=to / way)]
+            enter(connection, ledger.clock(), replace(artefact, sha256=None), *here, why=why)
+    return len(below)

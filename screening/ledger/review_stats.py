@@ -1,4 +1,4 @@
-"""What reviews found: of those judged, all flagged and the unflagged, beside the validation estimate."""
+"""PPV and sensitivity by reviews: of those judged, all flagged and the unflagged, beside validation."""
 
 from __future__ import annotations
 
@@ -46,42 +46,41 @@ def tally(words: Iterable[str]) -> Words:
     )
 
 
-def of_judged(words: Iterable[str]) -> JudgedShare:
+def judged_share(verdicts: Iterable[str]) -> JudgedShare:
     """Share with the condition among those judged, whoever chose them; who is unsure has not judged.
 
-    `words`: the verdicts, or how often each was given.
+    `verdicts`: the words, or how often each was given.
     """
-    counts = Counter(words)
-    found = sum(counts[word] for word in HAS_IT)
-    judged = counts.total() - counts["unsure"] - counts[DISPUTED]
-    if not judged:
-        return JudgedShare(found=found, judged=judged)
-    return JudgedShare(found / judged, *_ends(found, judged), found=found, judged=judged)
+    counts = Counter(verdicts)
+    n_judged = counts.total() - counts["unsure"] - counts[DISPUTED]
+    return _share(sum(counts[word] for word in HAS_IT), n_judged)
 
 
 @lru_cache(maxsize=4096)
-def _ends(found: float, judged: float) -> tuple[float, float]:
-    """The interval; most nights of a history have the counts of another."""
-    low, high = wilson(found, judged)
-    return float(low), float(high)
+def _share(n_ill: int, n_judged: int) -> JudgedShare:
+    """With its interval; most nights of a history have the counts of another."""
+    if not n_judged:
+        return JudgedShare(found=n_ill, judged=n_judged)
+    low, high = wilson(n_ill, n_judged)
+    return JudgedShare(n_ill / n_judged, float(low), float(high), found=n_ill, judged=n_judged)
 
 
-def to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
+def shares_to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
     """The share among those judged as it stood on each night, nights and verdicts in order of time.
 
     A case counts once, by the last word on it until then; each verdict is looked at once.
     """
     last: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    ahead = deque(one for one in verdicts if one.flagged)
+    ahead = deque(verdict for verdict in verdicts if verdict.flagged)
     for night in nights:
         while ahead and ahead[0].night <= night:
-            one = ahead.popleft()
-            if one.case_id in last:
-                counts[last[one.case_id]] -= 1
-            last[one.case_id] = one.verdict
-            counts[one.verdict] += 1
-        yield ShareToDate(night=night, **vars(of_judged(counts)))
+            verdict = ahead.popleft()
+            if verdict.case_id in last:
+                counts[last[verdict.case_id]] -= 1
+            last[verdict.case_id] = verdict.verdict
+            counts[verdict.verdict] += 1
+        yield ShareToDate(night=night, **vars(judged_share(counts)))
 
 
 @dataclass(frozen=True)
@@ -126,50 +125,54 @@ def flagged_samples(
     `nights`: in force, in order; of each the flagged cases in the random audit and those ever judged.
     `verdicts`: of the same series, in order of time.
     """
-    rows: dict[tuple[str, str], int] = {}
+    # By night and case, the night on which its unbroken row began.
+    began: dict[tuple[str, str], int] = {}
     before = ""
-    for at, (night, cases) in enumerate(nights):
+    for number, (night, cases) in enumerate(nights):
         for case in cases:
-            rows[night.night, case.case_id] = rows.get((before, case.case_id), at)
+            began[night.night, case.case_id] = began.get((before, case.case_id), number)
         before = night.night if night.question.recognisable else ""
-    answered = {(one.night, one.case_id) for one in verdicts}
+    answered = {(verdict.night, verdict.case_id) for verdict in verdicts}
     words = {
-        (rows[one.night, one.case_id], one.case_id): one.verdict
-        for one in verdicts
-        if one.verdict not in UNDECIDED and (one.night, one.case_id) in rows
+        (began[verdict.night, verdict.case_id], verdict.case_id): verdict.verdict
+        for verdict in verdicts
+        if verdict.verdict not in UNDECIDED and (verdict.night, verdict.case_id) in began
     }
 
     def sample(night: NightRun, cases: Sequence[sa.Row[Any]]) -> Sample:
-        n_waiting = night.new + night.pending
-        word = {case.case_id: words.get((rows[night.night, case.case_id], case.case_id)) for case in cases}
+        word = {case.case_id: words.get((began[night.night, case.case_id], case.case_id)) for case in cases}
         drawn = [case.case_id for case in cases if case.drawn]
-        waiting = [case.case_id for case in cases if case.state in WAITING]
-        audit = [name for name in waiting if (night.night, name) in answered]
-        if len(audit) < n_waiting:
+        audit = [
+            case.case_id
+            for case in cases
+            if case.state in WAITING and (night.night, case.case_id) in answered
+        ]
+        if len(audit) < night.waiting:
             audit = [name for name in drawn if (night.night, name) in answered]
             if len(audit) < len(drawn):
                 return Sample()
         judged = [name for name in audit if word[name]]
-        if n_waiting and not judged:
+        if night.waiting and not judged:
             return Sample()
         # Known from an earlier row, it has the condition as far as anybody knows.
-        flags = [
+        rows = [
             (case.case_id, 1.0, (word[case.case_id] or case.state) in HAS_IT)
             for case in cases
             if case.state not in WAITING
         ]
-        flags += [(_patient(night, name), n_waiting / len(judged), word[name] in HAS_IT) for name in judged]
-        return Sample(1, night.cases, flags)
+        weight = night.waiting / max(len(judged), 1)
+        rows += [(_patient(night, name), weight, word[name] in HAS_IT) for name in judged]
+        return Sample(1, night.cases, rows)
 
-    return [sample(*night) for night in nights]
+    return [sample(night, cases) for night, cases in nights]
 
 
 def unflagged_sample(night: NightRun, verdicts: Sequence[sa.Row[Any]]) -> Sample:
     """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
     judged = [one for one in verdicts if not one.flagged and one.verdict not in UNDECIDED]
-    cases = night.unflagged.cases
-    rows = [(_patient(night, one.case_id), cases / len(judged), one.verdict in HAS_IT) for one in judged]
-    return Sample(1, cases, rows) if judged else Sample()
+    n_cases = night.unflagged.cases
+    rows = [(_patient(night, one.case_id), n_cases / len(judged), one.verdict in HAS_IT) for one in judged]
+    return Sample(1, n_cases, rows) if judged else Sample()
 
 
 def _patient(night: NightRun, name: str) -> str:
@@ -177,7 +180,7 @@ def _patient(night: NightRun, name: str) -> str:
     return name if night.question.recognisable else f"{night.night} {name}"
 
 
-def of_flagged(flagged: Sample) -> FlaggedShare:
+def flagged_share(flagged: Sample) -> FlaggedShare:
     """Share with the condition among all flagged of the nights that count, patients counting on each."""
     return FlaggedShare(
         *flagged.share().ends,
@@ -197,28 +200,29 @@ def misses(unflagged: Sample) -> Misses:
 
 
 def forward_nights(
-    used: Sequence[NightRun],
+    nights: Sequence[NightRun],
     flagged: Sequence[Sample],
     unflagged: Sequence[Sample],
     promised: SensitivityAndPpv | None,
-) -> ForwardNights | None:
+) -> ForwardNights:
     """Sensitivity and predictive value on the last model's nights, beside what its validation estimated.
 
-    `used`: nights in force, in order; `flagged` and `unflagged` have what stands for each. `promised`: as
+    `nights`: those in force, in order; `flagged` and `unflagged` have what stands for each. `promised`: as
     the last night's facts have it.
     """
-    if not used:
-        return None
-    model = used[-1].model
-    mine = [at for at, run in enumerate(used) if run.model == model]
-    samples = pooled([flagged[at] for at in mine]), pooled([unflagged[at] for at in mine])
-    seen, always = _seen(*samples), _seen(*samples, every_look=True)
+    model = nights[-1].model
+    of_model = [number for number, night in enumerate(nights) if night.model == model]
+    samples = (
+        pooled([flagged[number] for number in of_model]),
+        pooled([unflagged[number] for number in of_model]),
+    )
+    always = _seen(*samples, every_look=True)
     return ForwardNights(
         model=model,
-        nights=len(mine),
-        first=used[mine[0]].night,
-        last=used[mine[-1]].night,
-        seen=seen,
+        nights=len(of_model),
+        first=nights[of_model[0]].night,
+        last=nights[of_model[-1]].night,
+        seen=_seen(*samples),
         promised=promised,
         below=[
             name
@@ -230,11 +234,11 @@ def forward_nights(
 
 def _seen(flagged: Sample, unflagged: Sample, every_look: bool = False) -> SensitivityAndPpv:
     """Of the flagged, and of those with the condition that the flagged and the unflagged of a night make."""
-    found, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
+    detected, missed = flagged.per_night(every_look), unflagged.per_night(every_look)
     sensitivity = Estimate()
-    if found.value and missed.value is not None:
-        low, high = ratio_interval(missed.ends, found.ends)
-        sensitivity = Estimate(1 / (1 + missed.value / found.value), 1 / (1 + high), 1 / (1 + low))
+    if detected.value and missed.value is not None:
+        low, high = ratio_interval(missed.ends, detected.ends)
+        sensitivity = Estimate(1 / (1 + missed.value / detected.value), 1 / (1 + high), 1 / (1 + low))
     return SensitivityAndPpv(sensitivity=sensitivity, ppv=flagged.share(every_look))
 
 

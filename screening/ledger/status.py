@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
-from screening.ledger.kinds import Acknowledged, GivenUp, append, nights_at
+from screening.ledger.entries import Acknowledged, GivenUp, append, nights_at, stated
 from screening.ledger.model_registry import every_series, find_series, retired
-from screening.ledger.trail import Head, facts_of
+from screening.ledger.trail import Head
 from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS
 from screening.spelling import shown_series
@@ -80,14 +80,13 @@ class Excuses:
 
 def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
     """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
-    found: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
-    for facts in facts_of(connection, GivenUp.KIND, Acknowledged.KIND):
-        mine = found[facts["series"]]
-        if "night" in facts:
-            mine.given_up[facts["night"]] = facts["reason"]
-        else:
-            mine.until.update({(code, column): facts["until"] for code, column in facts["causes"]})
-    return found
+    of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
+    for given_up in stated(connection, GivenUp):
+        of_series[given_up.facts.series].given_up[given_up.facts.night] = str(given_up.reason)
+    for acknowledged in stated(connection, Acknowledged):
+        facts = acknowledged.facts
+        of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
+    return of_series
 
 
 def excused(ledger: Ledger, series: str) -> Excuses:
@@ -145,8 +144,8 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
         pulses = []
         for name in names or [name for name, series in known.items() if series not in closed]:
             series = known.get(name, name)
-            if facts := closed.get(series):
-                words = f"retired on {facts['recorded'][:10]}, last night {facts['last']}: {facts['reason']}"
+            if entry := closed.get(series):
+                words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
                 pulses.append(Pulse(True, words, name))
             else:
                 pulses.append(_pulse(connection, name, excused_of[series], nights[series], due))

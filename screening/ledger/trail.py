@@ -12,8 +12,8 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, groupby
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -24,6 +24,8 @@ from screening.ledger.database import PARTS, TRAIL, Unchained
 GENESIS = "0" * 64
 SALT = 16
 """Bytes of a name's salt."""
+PAGE = 50
+"""Parts that are held at a time: one of many cases is large."""
 
 IDS = ("cases", "case", "patient", "lots")
 """Parts whose names are patients: ids, and hashes of them. Those of the others are texts, word by word."""
@@ -95,29 +97,23 @@ def head(connection: sa.Connection, number: int | None = None) -> Head:
 
 
 def write(connection: sa.Connection, recorded: str, kind: str, parts: Iterable[Part]) -> Head:
-    """Add an entry at the end; `screening.ledger.kinds.append` moreover brings it into the tables."""
+    """Add an entry at the end; `screening.ledger.entries.append` moreover brings it into the tables."""
     number, previous = head(connection)
-    digests = []
+    entry, digests = Entry(number + 1, recorded, kind, previous, "", ()), []
     for place, part in enumerate(parts):
-        sealed = Part(part.what, part.facts, part.names, secrets.token_bytes(SALT * len(part.names)))
-        connection.execute(PARTS.insert().values(entry=number + 1, part=place, **stored(sealed)))
-        digests.append(sealed.digest())
-    entry = Entry(number + 1, recorded, kind, previous, "", ())
-    mine = Head(entry.number, entry.digest_by(digests))
-    connection.execute(
-        TRAIL.insert().values(
-            number=mine.number, recorded=recorded, kind=kind, previous=previous, digest=mine.digest
-        )
-    )
-    return mine
+        salted = replace(part, salts=secrets.token_bytes(SALT * len(part.names)))
+        connection.execute(PARTS.insert().values(entry=entry.number, part=place, **stored(salted)))
+        digests.append(salted.digest())
+    digest = entry.digest_by(digests)
+    row = {"number": entry.number, "recorded": recorded, "kind": kind, "previous": previous, "digest": digest}
+    connection.execute(TRAIL.insert().values(row))
+    return Head(entry.number, digest)
 
 
 def stored(part: Part) -> dict[str, object]:
     """A part's row."""
-    return {
-        "what": part.what, "facts": plain(part.facts), "names": plain(part.names),
-        "salts": part.salts, "gone": plain(part.gone),
-    }  # fmt: skip
+    texts = {name: plain(getattr(part, name)) for name in ("facts", "names", "gone")}
+    return {"what": part.what, "salts": part.salts, **texts}
 
 
 def part_in(row: Any) -> Part:
@@ -146,40 +142,25 @@ def _finite(text: str) -> float:
 
 def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
     """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
-    numbers = list(connection.scalars(sa.select(TRAIL.c.number).where(*which).order_by(TRAIL.c.number)))
-    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
-    for some in portions(numbers):
-        rows = paged(connection, joined.where(PARTS.c.entry.in_(some)))
-        for _, mine in groupby(rows, key=lambda row: row.number):
-            yield _entry(mine)
-
-
-def _entry(rows: Iterator[sa.Row[Any]]) -> Entry:
-    first = next(rows)
-    parts = map(part_in, chain([first], rows))
-    return Entry(first.number, first.recorded, first.kind, first.previous, first.digest, parts)
+    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number).where(*which)
+    rows = paged(connection, joined)
+    columns = [column.name for column in TRAIL.columns]
+    for values, of_entry in groupby(rows, lambda row: row[: len(columns)]):
+        yield Entry(**dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry))
 
 
 def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
-    """Rows of a choice of parts, in order; a part of many cases is large, so few are held at a time."""
+    """Rows of a choice of parts, in order, some at a time; what was read may be changed meanwhile."""
     place = sa.tuple_(PARTS.c.entry, PARTS.c.part)
-    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(100)
+    after, ordered = (0, -1), chosen.order_by(PARTS.c.entry, PARTS.c.part).limit(PAGE)
     while rows := connection.execute(ordered.where(place > sa.tuple_(*after))).all():
         yield from rows
         after = (rows[-1].entry, rows[-1].part)
 
 
-def facts_of(connection: sa.Connection, *kinds: str) -> Iterator[dict[str, Any]]:
-    """What the entries of these kinds state, in order, with their number, their time and the reason given."""
-    for entry in entries(connection, TRAIL.c.kind.in_(kinds)):
-        first, *rest = entry.parts
-        texts = {part.what: part.text for part in rest if part.facts is None and part.what not in IDS}
-        yield first.facts | texts | {"entry": entry.number, "recorded": entry.recorded}
-
-
-def parts_of(connection: sa.Connection, numbers: Sequence[int], place: int) -> dict[int, Part]:
-    """By number the part at a place of these entries."""
-    chosen = sa.select(PARTS).where(PARTS.c.part == place)
+def parts_of(connection: sa.Connection, numbers: Sequence[int], what: str) -> dict[int, Part]:
+    """By number the part of this name of these entries, of which each has one."""
+    chosen = sa.select(PARTS).where(PARTS.c.what == what)
     rows = (
         row for some in portions(numbers) for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
     )

@@ -12,10 +12,10 @@ import getpass
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass
 from screening.errors import UsageError, VerdictError
 from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
-from screening.ledger.kinds import VerdictGiven, append
+from screening.ledger.entries import VerdictGiven, append
 from screening.ledger.trail import Part, text_part
 from screening.schemas.run import RunDocument, Word
 from screening.store.serialization import read_document
@@ -36,7 +36,6 @@ DISPUTED = "disputed"
 UNDECIDED = ("unsure", DISPUTED)
 """Words after which a case is not judged."""
 
-FORMAT = 1
 MAX_BYTES = 16 << 20
 LONGEST_TOKEN = 4096
 
@@ -53,6 +52,8 @@ def _in_utc(text: str) -> str:
 
 NO_NULL = r"^[^\x00]*$"
 """No ledger can hold a null, and nobody types one."""
+Site = Annotated[str, Field(max_length=100, pattern=NO_NULL)]
+Initials = Annotated[str, Field(max_length=20, pattern=NO_NULL)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", validate_by_name=True))
@@ -62,11 +63,21 @@ class Verdict:
     # Of the row, or of the group where rows come in groups.
     case_id: Annotated[str, Field(alias="id")]
     verdict: Word
-    site: Annotated[str, Field(max_length=100, pattern=NO_NULL)] = ""
-    initials: Annotated[str, Field(max_length=20, pattern=NO_NULL)] = ""
+    site: Site = ""
+    initials: Initials = ""
     note: Annotated[str, Field(max_length=2000, pattern=NO_NULL)] = ""
     # When, ISO 8601 in UTC; None where nobody noted it.
     given: Annotated[str, AfterValidator(_in_utc)] | None = None
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))
+class VerdictFile:
+    """What a page saves: verdicts, and who gave those that do not say so themselves."""
+
+    format: Literal[1]
+    verdicts: list[Verdict]
+    site: Site = ""
+    initials: Initials = ""
 
 
 def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
@@ -93,17 +104,15 @@ def record_verdicts(
     many of these cases two reviewers contradict each other now (`disputed`).
     Raises UsageError: the ledger has no such run.
     """
-    outcomes = Counter({"new": 0, "changed": 0, "unchanged": 0, "older": 0})
-    names = set()
+    outcomes, names = dict.fromkeys(("new", "changed", "unchanged", "older"), 0), set()
     with ledger.writing() as connection:
-        run, flagged = reviewable(connection, key)
+        run, cases = reviewable(connection, key)
         for verdict in verdicts:
-            is_flagged = flagged[verdict.case_id]
-            outcomes[_enter(connection, ledger.clock(), run, is_flagged, verdict, entered_by or {})] += 1
-            names.add(verdict.case_id)
-        words = in_order(connection, REVIEWS.c.key == key)
-        disputed = sum(word.verdict == DISPUTED and word.case_id in names for word in words)
-    return dict(outcomes) | {"disputed": disputed}
+            name, now = verdict.case_id, ledger.clock()
+            outcomes[_enter(connection, now, run, cases[name], verdict, entered_by or {})] += 1
+            names.add(name)
+        current = ordered_verdicts(connection, REVIEWS.c.key == key)
+    return outcomes | {"disputed": sum(row.verdict == DISPUTED and row.case_id in names for row in current)}
 
 
 def _enter(
@@ -114,37 +123,32 @@ def _enter(
     verdict: Verdict,
     entered_by: Mapping[str, str],
 ) -> str:
-    mine = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
-    before = connection.execute(sa.select(REVIEWS).where(mine)).all()
+    """Enter one verdict; gives which of the outcomes it came to."""
+    of_case = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
+    earlier = connection.execute(sa.select(REVIEWS).where(of_case)).all()
     login, token = entered_by.get("user", ""), entered_by.get("token", "")
-    me = _reviewer(verdict.site, verdict.initials, login, token)
-    own = [row for row in before if _reviewer(row.site, row.initials, row.login, row.token) == me]
-    words = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
-    alike = [row for row in own if (row.verdict, row.site, row.initials, row.note) == words]
+    reviewer = _reviewer(verdict.site, verdict.initials, login, token)
+    own = [row for row in earlier if _reviewer(row.site, row.initials, row.login, row.token) == reviewer]
+    stated = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
+    repeated = [row for row in own if (row.verdict, row.site, row.initials, row.note) == stated]
     # A file without times may be an old one: what it says again is nothing new.
-    if any(verdict.given in (None, row.given) for row in alike):
+    if any(verdict.given in (None, row.given) for row in repeated):
         return "unchanged"
     given = verdict.given or recorded
-    reviewer = own[0].reviewer if own else 1 + max((row.reviewer for row in before), default=0)
     facts = VerdictGiven(
-        key=run.key, series=run.series, night=run.night, flagged=flagged, verdict=verdict.verdict,
-        given=given, reviewer=reviewer,
+        key=run.key, series=run.series, night=run.night, flagged=flagged,
+        verdict=verdict.verdict, given=given,
+        reviewer=own[0].reviewer if own else 1 + max((row.reviewer for row in earlier), default=0),
     )  # fmt: skip
-    append(
-        connection,
-        recorded,
-        facts,
-        Part("case", names=[verdict.case_id]),
-        Part("by", names=[verdict.site, verdict.initials]),
-        Part("entered", names=[login, token]),
-        text_part("note", verdict.note),
-    )
+    by, entered = Part("by", names=[verdict.site, verdict.initials]), Part("entered", names=[login, token])
+    case, note = Part("case", names=[verdict.case_id]), text_part("note", verdict.note)
+    append(connection, recorded, facts, case, by, entered, note)
     if not own:
         return "new"
     last = max(own, key=lambda row: (row.given, row.entry))
     if last.given > given:
         return "older"
-    return "unchanged" if last in alike else "changed"
+    return "unchanged" if last in repeated else "changed"
 
 
 def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ...]:
@@ -154,7 +158,7 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     return ("initials", site, initials) if initials else ("login", login)
 
 
-def standing(*which: sa.ColumnElement[bool]) -> sa.Subquery:
+def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     """The word that stands on each case of a run: `key`, `case_id`, `series`, `night`, `flagged`, `verdict`.
 
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
@@ -176,15 +180,15 @@ def standing(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     )
 
 
-def in_order(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
-    """The words that stand, in order of their nights and runs; see `standing`."""
-    words = standing(*which)
+def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
+    """The words that stand, in order of their nights and runs; see `current_verdicts`."""
+    words = current_verdicts(*which)
     return connection.execute(sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)).all()
 
 
-def last_words(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """Of every case the word that stands on its last night; see `standing`."""
-    words = standing(*which)
+def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
+    """Of every case the word that stands on its last night; see `current_verdicts`."""
+    words = current_verdicts(*which)
     later = sa.func.row_number().over(
         partition_by=words.c.case_id, order_by=[words.c.night.desc(), words.c.run.desc()]
     )
@@ -233,51 +237,44 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _read(path: Path, run: RunDocument, known: Mapping[str, bool]) -> list[Verdict]:
+def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> list[Verdict]:
     """The verdicts of a file that a page saved (VerdictError with all faults)."""
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
-    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
+    lines = content.get("verdicts") if isinstance(content, dict) else None
+    if not isinstance(lines, list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
-    faults = []
-    if content.get("format") != FORMAT:
-        faults.append(f"its format is not {FORMAT}")
+    faults, verdicts, names = [], list[Verdict](), set[str]()
     if content.get("run_id") != run.run_id:
         faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
-    shared = {name: content[name] for name in ("site", "initials") if name in content}
-    _, problems = _line({"id": "", "verdict": "unsure"}, shared)
-    if problems:
-        faults, shared = [*faults, *(f"the file: {problem}" for problem in problems)], {}
-    verdicts, names, needed = [], set[str](), run.model.stated.verdicts_need
-    for place, line in enumerate(content["verdicts"], start=1):
-        verdict, problems = _line(line, shared)
+    try:
+        file = TypeAdapter(VerdictFile).validate_python(content)
+        shared: Mapping[str, Any] = {"site": file.site, "initials": file.initials}
+        for verdict, line in zip(file.verdicts, lines, strict=True):
+            verdicts.append(replace(verdict, **{name: shared[name] for name in shared.keys() - line.keys()}))
+    except ValidationError as error:
+        faults += [_fault(*problem["loc"], message=problem["msg"]) for problem in error.errors()]
+    for place, line in enumerate(lines, start=1):
         name = line.get("id") if isinstance(line, dict) else None
         if isinstance(name, str):
-            problems += [] if name in known else ["its id is none of this run's flagged or sampled"]
-            problems += ["its id occurs twice"] if name in names else []
+            if name not in reviewable:
+                faults.append(f"verdict {place}: its id is none of this run's flagged or sampled")
+            if name in names:
+                faults.append(f"verdict {place}: its id occurs twice")
             names.add(name)
-        if verdict is not None:
-            lacking = [key for key in needed if not getattr(verdict, key).strip()]
-            problems += [f"it has no {key}, which the contract asks for" for key in lacking]
-            verdicts.append(verdict)
-        faults += [f"verdict {place}: {problem}" for problem in problems]
+    for place, verdict in enumerate(verdicts, start=1):
+        lacking = [key for key in run.model.stated.verdicts_need if not getattr(verdict, key).strip()]
+        faults += [f"verdict {place}: it has no {key}, which the contract asks for" for key in lacking]
     if faults:
         raise VerdictError(faults)
     return verdicts
 
 
-def _line(line: object, shared: Mapping[str, object]) -> tuple[Verdict | None, list[str]]:
-    """A verdict, or what is wrong with it, without anything that the line holds."""
-    try:
-        whole = {**shared, **line} if isinstance(line, dict) else line
-        return TypeAdapter(Verdict).validate_python(whole), []
-    except ValidationError as error:
-        names = {*Verdict.__dataclass_fields__, "id"}
-        return None, [
-            f"its {problem['loc'][0]}: {problem['msg']}"
-            if problem["loc"] and problem["loc"][0] in names
-            else "it is no object with the keys of a verdict alone"
-            for problem in error.errors(include_input=False)
-        ]
+def _fault(*where: str | int, message: str) -> str:
+    """What is wrong at a place of a file of verdicts, without anything that stands there."""
+    of_file = where[0] != "verdicts"
+    key, names = where[0] if of_file else where[-1], {*Verdict.__dataclass_fields__, "id", "format"}
+    fault = f"its {key}: {message}" if key in names else "it is no object with the keys of a verdict alone"
+    return f"the file: {fault}" if of_file else f"verdict {int(where[1]) + 1}: {fault}"

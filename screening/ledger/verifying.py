@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from screening.errors import ModelError, UsageError
 from screening.ledger import trail
 from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TABLES, TRAIL, Ledger, Unchained
+from screening.ledger.entries import Accepted, Erasing, append, project, stated
 from screening.ledger.erasing import STANDS_IN, digest_of_stand_ins
-from screening.ledger.kinds import Accepted, Erasing, Forgotten, Purged, append, facts_in, project, reserved
+from screening.ledger.nights import reserved
 from screening.ledger.trail import GENESIS, Head, Part, reason_of
 from screening.schemas.run import LedgerFacts, RunDocument
 from screening.spelling import shown_series
@@ -26,8 +27,6 @@ from screening.store.serialization import read_document
 SHORTEST_HEAD = 12
 NEWEST = 3
 """Run directories whose heads are looked at each night: those written last."""
-Claims = Mapping[tuple[int, int], Sequence[tuple[Sequence[int], str]]]
-"""By entry and part, the places whose names became stand-ins, and the digest of these."""
 
 
 def verify(connection: sa.Connection, printed: str | None) -> Head:
@@ -41,86 +40,89 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
     _refuse_strangers(connection)
-    last = follow(connection, printed)
+    head = follow(connection, printed)
     # Where something fails they go with the transaction.
-    again = {name: _copy(table) for name, table in PROJECTED.tables.items()}
-    for table in again.values():
+    projected = {name: _copy(table) for name, table in PROJECTED.tables.items()}
+    for table in projected.values():
         table.create(connection)
-    project(connection, trail.entries(connection), again)
+    project(connection, trail.entries(connection), projected)
     for name, table in PROJECTED.tables.items():
-        _compare(connection, table, again[name])
-        again[name].drop(connection)
-    return last
+        _compare(connection, table, projected[name])
+        projected[name].drop(connection)
+    return head
 
 
 def rebuild(ledger: Ledger) -> Head:
     """Make the tables anew from the trail, whatever stands in them (Unchained where the trail is broken)."""
     with ledger.writing() as connection:
-        last = follow(connection)
+        head = follow(connection)
         PROJECTED.drop_all(connection)
         PROJECTED.create_all(connection)
         project(connection, trail.entries(connection))
-    return last
+    return head
 
 
-def claims(connection: sa.Connection) -> Claims:
-    """What entries say they erased; they are verified themselves."""
-    said = defaultdict(list)
-    for entry in trail.entries(connection, TRAIL.c.kind.in_((Forgotten.KIND, Purged.KIND))):
-        facts, _ = facts_in(entry)
-        assert isinstance(facts, Erasing)
-        for number, part, places, digest in facts.erased:
-            said[number, part].append((places, digest))
-    return said
+def erasures(connection: sa.Connection) -> Mapping[tuple[int, int], list[tuple[Sequence[int], str]]]:
+    """By entry and part, places whose names entries say they erased, and the digest of what stands there."""
+    stand_ins = defaultdict(list)
+    for erasing in stated(connection, Erasing):
+        for entry, part, places, digest in erasing.facts.erased:
+            stand_ins[entry, part].append((places, digest))
+    return stand_ins
+
+
+def count_erased(connection: sa.Connection) -> int:
+    """Names that entries say they erased: to look for what is gone all parts would have to be read."""
+    return sum(len(places) for of_part in erasures(connection).values() for places, _ in of_part)
 
 
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
     """Hold every entry to the one before, and its parts to it; see `verify`."""
-    claimed, last, n_parts, known = claims(connection), Head(0, GENESIS), 0, printed is None
+    erased, head, n_parts, has_printed = erasures(connection), Head(0, GENESIS), 0, printed is None
     for entry in trail.entries(connection):
-        number = last.number + 1
+        number = head.number + 1
         if entry.number != number:
             raise Unchained(f"the audit trail is broken: entry {number} is missing")
         digests = []
         for place, part in enumerate(entry.parts):
             digests.append(part.digest())
-            if not _is_erased_as_said(part, claimed.get((number, place), ())):
+            if not _is_erased_as_stated(part, erased.get((number, place), ())):
                 raise Unchained(
                     f"the audit trail is broken: entry {number} ({entry.kind}) names others than were "
                     "written, or was erased without an entry that says so"
                 )
-        if entry.previous != last.digest or entry.digest_by(digests) != entry.digest:
+        if entry.previous != head.digest or entry.digest_by(digests) != entry.digest:
             raise Unchained(f"the audit trail is broken at entry {number} ({entry.kind})")
-        last, n_parts = Head(number, entry.digest), n_parts + len(digests)
-        known = known or entry.digest.startswith(printed or "")
-    if connection.scalar(sa.select(sa.func.max(TRAIL.c.number))) not in (None, last.number):
-        gap = last.number + 1
+        head, n_parts = Head(number, entry.digest), n_parts + len(digests)
+        has_printed = has_printed or entry.digest.startswith(printed or "")
+    if connection.scalar(sa.select(sa.func.max(TRAIL.c.number))) not in (None, head.number):
+        gap = head.number + 1
         raise Unchained(f"the audit trail is broken: entry {gap} is missing, or all that it says")
-    if not known:
+    if not has_printed:
         raise Unchained("the printed head is not in the audit trail: it was cut short or written anew")
     if connection.scalar(sa.select(sa.func.count()).select_from(PARTS)) != n_parts:
         raise Unchained("there are parts that the audit trail does not know")
-    return last
+    return head
 
 
-def _is_erased_as_said(part: Part, claimed: Sequence[tuple[Sequence[int], str]]) -> bool:
+def _is_erased_as_stated(part: Part, erased: Sequence[tuple[Sequence[int], str]]) -> bool:
     """Whether the stand-ins of a part are those that entries put there, each once, and have their form."""
-    places = [place for some, _ in claimed for place in some]
+    places = [place for of_entry, _ in erased for place in of_entry]
     if sorted(map(str, places)) != sorted(part.gone) or not all(0 <= n < len(part.names) for n in places):
         return False
     return all(STANDS_IN.fullmatch(part.names[place]) for place in places) and all(
-        digest_of_stand_ins(part.names, some) == digest for some, digest in claimed
+        digest_of_stand_ins(part.names, of_entry) == digest for of_entry, digest in erased
     )
 
 
 def _copy(table: sa.Table) -> sa.Table:
     """A table of the same columns that is gone with the connection."""
-    columns = [sa.Column(each.name, each.type) for each in table.columns]
+    columns = [sa.Column(column.name, column.type) for column in table.columns]
     return sa.Table(f"again_{table.name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
 
 
-def _compare(connection: sa.Connection, table: sa.Table, again: sa.Table) -> None:
-    for one, other in ((again, table), (table, again)):
+def _compare(connection: sa.Connection, table: sa.Table, projected: sa.Table) -> None:
+    for one, other in ((projected, table), (table, projected)):
         rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
         entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
         if entry is not None:
@@ -130,30 +132,30 @@ def _compare(connection: sa.Connection, table: sa.Table, again: sa.Table) -> Non
             )
 
 
+OBJECTS = {
+    "sqlite": """
+        SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1, 7) <> 'sqlite_'""",
+    "postgresql": """
+        SELECT CASE WHEN relkind IN ('v', 'm') THEN 'view' ELSE 'table' END, relname FROM pg_class
+            WHERE relkind IN ('r', 'p', 'f', 'v', 'm') AND relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE schemaname = current_schema()
+        UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+            WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace""",
+}
+
+
 def _refuse_strangers(connection: sa.Connection) -> None:
     """Views, triggers, tables and columns that are not ours can say something else than the trail."""
-    looked = sa.inspect(connection)
-    ours = {**TABLES.tables, **PROJECTED.tables}
-    there = [f"view {name}" for name in looked.get_view_names()]
-    for name in looked.get_table_names():
-        columns = [column["name"] for column in looked.get_columns(name)] if name in ours else []
-        there += [] if name in ours else [f"table {name}"]
-        there += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
-    settings = connection.scalars(sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version"))
-    there += [f"setting {name}" for name in settings]
-    if connection.dialect.name == "sqlite":
-        asked = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-    else:
-        asked = (
-            "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
-            "WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
-        )
-        rules = "SELECT rulename FROM pg_rules WHERE schemaname = current_schema()"
-        there += [f"rule {name}" for name in connection.scalars(sa.text(rules))]
-        there += [f"view {name}" for name in looked.get_materialized_view_names()]
-    there += [f"trigger {name}" for name in connection.scalars(sa.text(asked))]
-    if there:
-        raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(there))}")
+    ours, inspector = {**TABLES.tables, **PROJECTED.tables}, sa.inspect(connection)
+    objects = connection.execute(sa.text(OBJECTS[connection.dialect.name])).all()
+    strangers = [f"{kind} {name}" for kind, name in objects if kind != "table" or name not in ours]
+    for _, name in objects:
+        columns = [column["name"] for column in inspector.get_columns(name)] if name in ours else []
+        strangers += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
+    settings = sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
+    strangers += [f"setting {name}" for name in connection.scalars(settings)]
+    if strangers:
+        raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}")
 
 
 def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
@@ -186,7 +188,7 @@ def _not_in_trail(
 ) -> Iterator[tuple[Path, LedgerFacts]]:
     """Run directories of this ledger, all or those written last, that its trail lacks and nobody accepted."""
     chain = trail.head(connection, 1).digest
-    accepted = {tuple(head) for facts in trail.facts_of(connection, Accepted.KIND) for head in facts["heads"]}
+    accepted = {tuple(head) for one in stated(connection, Accepted) for head in one.facts.heads}
     documents = [
         path
         for path in runs.glob(f"{where}/run.json")
@@ -204,8 +206,7 @@ def _not_in_trail(
         lost = (chain, where) == (GENESIS, "**")
         if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
-        known = trail.head(connection, facts.entry) == (facts.entry, facts.head)
+        in_trail = trail.head(connection, facts.entry) == (facts.entry, facts.head)
         # What a killed command left before its night was entered is scored again.
-        again = map(shown_series, reserved(connection, run.date))
-        if not known and facts.series not in again:
+        if not in_trail and facts.series not in map(shown_series, reserved(connection, run.date)):
             yield path.parent, facts

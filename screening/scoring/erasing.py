@@ -12,7 +12,7 @@ import html
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,9 +28,9 @@ from screening.data.ids import kept_lot
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
-from screening.ledger.erasing import Whom, erase, left_over
+from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
-from screening.ledger.register import Artefact, hand_out, runs_naming, standing
+from screening.ledger.register import Artefact, current_artefacts, hand_out, runs_naming
 from screening.model_selection.revising import without_patient
 from screening.report import render_model, render_run
 from screening.schemas.run import RunDocument
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
 """What was written anew; `removed`, because a command makes it again; and `pieces` that a killed command
 would have gone on from: rows without names, so nobody's can be told."""
-HANDED_OUT = ("case", "export", "copy")
+MADE_AGAIN = ("case", "export", "copy")
 """Of the register, what a command makes again and erasing removes."""
 
 
@@ -55,7 +55,7 @@ HANDED_OUT = ("case", "export", "copy")
 class Erasure:
     """One erasure, and what it needs to draw pages and seal models."""
 
-    whom: Whom
+    scope: Scope
     ledger: Ledger
     # Searched with all below them: run and comparison directories, models, and pages copied for readers.
     runs: Path | None = None
@@ -78,38 +78,36 @@ class Erasure:
         patient's row, with the day after which each scores no more, and what could not be done and was
         `left`, with why.
         """
-        name, listed = self.whom.name, self._listed()
+        artefacts = self._artefacts()
         with self.ledger.reading() as connection:
-            keys, earlier = runs_naming(connection, name), left_over(connection)
+            keys, earlier = runs_naming(connection, self.scope.patient), unreached(connection)
         # What shows such a run, or was there when an earlier erasure could not reach all that one showed.
-        meant = {
-            one.place
-            for one in listed
-            if one.key is not None and (one.key in keys or one.entry < earlier.get(one.key, 0))
+        naming = {
+            artefact.place
+            for artefact in artefacts
+            if artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
         }
-        for root in (self.models, self.runs):
-            if root is not None:
-                self._sweep(root.resolve())
+        self._sweep()
         # Before the runs that say whose files these are.
-        for one in listed:
-            if one.what in HANDED_OUT and one.state == "as written" and self._names(one, meant):
-                with self._noting(one.place):
-                    self._remove(one)
-        steps: list[tuple[str, Path | None, Callable[[Path], None]]] = []
-        if name is not None:
-            steps = [("model", self.models, self._model), ("comparison", self.runs, self._comparison)]
-        steps.append(("run", self.runs, partial(self._run, listed=listed)))
-        for kind, root, step in steps:
-            folders = [] if root is None else [*_directories(root, kind)]
-            known = {folder.resolve() for folder in folders}
+        for artefact in artefacts:
+            if artefact.what in MADE_AGAIN and artefact.state == "as written":
+                with self._noting(artefact.place):
+                    self._remove(artefact, naming)
+        for kind, root, rewrite_in in (
+            ("model", self.models, self._model),
+            ("comparison", self.runs, self._comparison),
+            ("run", self.runs, partial(self._run, artefacts=artefacts)),
+        ):
+            folders = _directories(root, kind)
             # And where the register has one.
-            places = dict.fromkeys(one.place for one in listed if one.what == kind)
-            folders += [at for at in places if at not in known and (at / f"{kind}.json").exists()]
-            for folder in folders:
+            registered = dict.fromkeys(artefact.place for artefact in artefacts if artefact.what == kind)
+            known = {folder.resolve() for folder in folders}
+            folders += [at for at in registered if at not in known and (at / f"{kind}.json").exists()]
+            for folder in folders if self.scope.patient is not None or kind == "run" else ():
                 with self._noting(folder):
-                    step(folder)
-        pending = set[str]() if self.dry_run else self._leave(meant)
-        erased = erase(self.ledger, action, reason, self.whom, dry_run=self.dry_run, left=pending)
+                    rewrite_in(folder)
+        pending = set[str]() if self.dry_run else self._note_left(naming)
+        erased = erase(self.ledger, action, reason, self.scope, dry_run=self.dry_run, left=pending)
         return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
     @contextmanager
@@ -121,82 +119,91 @@ class Erasure:
             again = "; run this again afterwards" if isinstance(error, Locked) else ""
             self.left.append(f"{place}: {error}{again}")
 
-    def _listed(self) -> list[Artefact]:
+    def _artefacts(self) -> list[Artefact]:
         with self.ledger.reading() as connection:
-            return [one for one in standing(connection) if self.whom.of_night(one.night, one.series)]
+            return [
+                one for one in current_artefacts(connection) if self.scope.has_night(one.night, one.series)
+            ]
 
-    def _names(self, one: Artefact, meant: Collection[Path]) -> bool:
+    def _names(self, artefact: Artefact, naming: Collection[Path]) -> bool:
         """Whether a file that shows a run, or a case of it, names one of those meant."""
-        if one.what == "case" and self.whom.name is not None:
-            return one.patient == self.whom.name or self._reads(one.place)
-        reads = one.what == "page" and self.whom.name is not None and self._reads(one.place)
-        return reads or one.place in meant
+        if self.scope.patient is not None and artefact.what == "case":
+            return artefact.patient == self.scope.patient or self._reads(artefact.place)
+        return artefact.place in naming or (artefact.what == "page" and self._reads(artefact.place))
 
     def _reads(self, page: Path) -> bool:
         """Whether the patient's id stands in a page."""
-        name = re.escape(html.escape(str(self.whom.name)))
-        return bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
+        name = re.escape(html.escape(self.scope.patient or ""))
+        return bool(name) and bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
 
-    def _remove(self, one: Artefact) -> None:
-        self.places["removed"].append(str(one.place))
+    def _remove(self, artefact: Artefact, naming: Collection[Path]) -> None:
+        if not self._names(artefact, naming):
+            return
+        self.places["removed"].append(str(artefact.place))
         if not self.dry_run:
-            if one.place.is_dir():
-                shutil.rmtree(one.place)
+            if artefact.place.is_dir():
+                shutil.rmtree(artefact.place)
             else:
-                one.place.unlink()
-            hand_out(self.ledger, replace(one, sha256=None))
+                artefact.place.unlink()
+            hand_out(self.ledger, replace(artefact, sha256=None))
 
-    def _leave(self, meant: Collection[Path]) -> set[str]:
+    def _note_left(self, naming: Collection[Path]) -> set[str]:
         """Say what the register lists, and what lies among the pages, that this could not erase.
 
         Returns the keys of its runs.
         """
-        keys = set()
-        for one in self._listed():
-            state = one.state
-            if one.what == "table" and one.place in meant:
-                why = "a table of a database is not reached from here; export it again with --force"
-            elif state == "unreachable" and (one.what in ("run", "model") or one.place in meant):
-                why = "it cannot be reached; run this again once it can"
-            elif state == "altered" and one.what in (*HANDED_OUT, "page") and self._names(one, meant):
-                why = "it is not as it was written, so it was left; remove it"
-            elif state == "as written" and one.what == "page" and self._is_orphan(one.place, meant):
-                why = "its run directory is not there to draw it again from; remove it"
-            else:
-                if state == "missing":
-                    hand_out(self.ledger, replace(one, sha256=None))
-                continue
-            moved = "" if "remove" in why else ", or say where it is, or that it is gone: screen ledger moved"
-            self.left.append(f"{one.place}: {why}{moved}")
-            keys |= {one.key} if one.key is not None else set()
-        if self.pages is not None and self.whom.name is not None:
-            for path in sorted(self.pages.rglob("*.html")):
-                if self._reads(path):
-                    self.left.append(f"{path}: no run directory is the origin of this page; remove it")
+        keys = set[str]()
+        for artefact in self._artefacts():
+            why = self._why_left(artefact, artefact.state, naming)
+            if why is not None:
+                moved = (
+                    "" if "remove" in why else ", or say where it is, or that it is gone: screen ledger moved"
+                )
+                self.left.append(f"{artefact.place}: {why}{moved}")
+                keys |= {artefact.key} if artefact.key is not None else set()
+            elif artefact.state == "missing":
+                hand_out(self.ledger, replace(artefact, sha256=None))
+        pages = [] if self.pages is None else sorted(self.pages.rglob("*.html"))
+        self.left.extend(
+            f"{page}: no run directory is the origin of this page; remove it"
+            for page in pages
+            if self._reads(page)
+        )
         return keys
 
-    def _is_orphan(self, page: Path, meant: Collection[Path]) -> bool:
-        """Whether a page still names one of those meant."""
-        if self.whom.name is not None:
-            return self._reads(page)
-        return page in meant and str(page) not in self.places["pages"]
+    def _why_left(self, artefact: Artefact, state: str, naming: Collection[Path]) -> str | None:
+        what, place = artefact.what, artefact.place
+        if what == "table" and place in naming:
+            return "a table of a database is not reached from here; export it again with --force"
+        if state == "unreachable" and (what in ("run", "model") or place in naming):
+            return "it cannot be reached; run this again once it can"
+        if state == "altered" and what in (*MADE_AGAIN, "page") and self._names(artefact, naming):
+            return "it is not as it was written, so it was left; remove it"
+        if state == "as written" and what == "page":
+            purged = self.scope.patient is None and place in naming
+            if self._reads(place) or (purged and str(place) not in self.places["pages"]):
+                return "its run directory is not there to draw it again from; remove it"
+        return None
 
-    def _sweep(self, target: Path) -> None:
+    def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
-        inside = [Path(folder) for folder, _, _ in _walked(target)]
-        pieces = chain(waiting_in(target.parent, target.name), *map(waiting_in, inside))
-        for place, out in pieces if self.whom.name is not None else ():
-            with self._noting(place):
-                if not self.dry_run:
-                    with hold(out):
-                        shutil.rmtree(place)
-                self.places["pieces"].append(str(place))
-        for folder in (target.parent, *inside) if not self.dry_run else ():
-            sweep(folder)
+        for root in (self.models, self.runs):
+            if root is None:
+                continue
+            folders = [Path(folder) for folder, _, _ in _walked(root.resolve())]
+            pieces = chain(waiting_in(folders[0].parent, folders[0].name), *map(waiting_in, folders))
+            for place, out in pieces if self.scope.patient is not None else ():
+                with self._noting(place):
+                    if not self.dry_run:
+                        with hold(out):
+                            shutil.rmtree(place)
+                    self.places["pieces"].append(str(place))
+            for folder in (folders[0].parent, *folders) if not self.dry_run else ():
+                sweep(folder)
 
     def _model(self, folder: Path) -> None:
         leave = partial(
-            without_patient, name=str(self.whom.name), retrain_by=self.retrain_by or datetime.date.max,
+            without_patient, name=str(self.scope.patient), retrain_by=self.retrain_by or datetime.date.max,
             today=datetime.date.today(),
         )  # fmt: skip
         after = leave(load_model(folder))
@@ -215,68 +222,67 @@ class Erasure:
         if after.facts.retrain_by:
             self.retrain[str(folder)] = after.facts.retrain_by
 
-    def _run(self, folder: Path, listed: Sequence[Artefact]) -> None:
-        document, name = read_document(folder, "run"), self.whom.name
+    def _comparison(self, folder: Path) -> None:
+        scores = folder / "scores.parquet"
+        if self.scope.patient not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
+            return
+        self.places["comparisons"].append(str(folder))
+        if not self.dry_run:
+            with publish(folder, "comparison") as new:
+                shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
+                rewrite_scores(scores, new / scores.name, self.scope.patient)
+
+    def _run(self, folder: Path, artefacts: Sequence[Artefact]) -> None:
+        document, patient = read_document(folder, "run"), self.scope.patient
         run = RunDocument.from_dict(document)
-        known = run.ledger
-        if not self.whom.of_night(run.date, known.series if known else None) or not names_in(
-            folder, document, name
-        ):
+        series, key = (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
+        if not self.scope.has_night(run.date, series) or not names_in(folder, document, patient):
             return
         self.places["runs"].append(str(folder))
-        old = folder / "report.html"
-        drawn = old.read_bytes() if old.exists() else None
-        here = {one.place: one for one in listed if known is not None and one.key == known.key}
-        copies = [] if drawn is None else self._copies(drawn, run.date, here.values())
+        page = folder / "report.html"
+        registered = {one.place: one for one in artefacts if key is not None and one.key == key}
+        copies = self._copies(page, registered) if page.exists() else []
         self.places["pages"] += map(str, copies)
         if self.dry_run:
             return
         with publish(folder, "run") as new:
-            fewer = rewrite(folder, new, document, name)
-            page = b""
-            if drawn is not None:
-                page = render_run(fewer, self.templates).encode()
-                (new / "report.html").write_bytes(page)
+            fewer, drawn = rewrite(folder, new, document, patient), b""
+            if page.exists():
+                drawn = render_run(fewer, self.templates).encode()
+                (new / page.name).write_bytes(drawn)
             # By its time the newest head is found, and this is none.
             written_at = (folder / "run.json").stat().st_mtime_ns
             os.utime(new / "run.json", ns=(written_at, written_at))
-            now = dict.fromkeys(copies, hashlib.sha256(page).hexdigest())
-            now[folder.resolve()] = digest_of(new / "run.json")
-            hand_out(self.ledger, *(replace(here[at], sha256=now[at]) for at in now if at in here))
+            digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
+            digests[folder.resolve()] = digest_of(new / "run.json")
+            changed = [replace(registered[at], sha256=digests[at]) for at in digests if at in registered]
+            hand_out(self.ledger, *changed)
             # Before the run they are found by is another one.
             for copy in copies:
                 status = copy.stat()
                 group = status.st_gid if status.st_gid != os.getegid() else None
-                write_whole(copy, page, status.st_mode & 0o777, group)
+                write_whole(copy, drawn, status.st_mode & 0o777, group)
 
-    def _comparison(self, folder: Path) -> None:
-        scores = folder / "scores.parquet"
-        if self.whom.name not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
-            return
-        self.places["comparisons"].append(str(folder))
-        if self.dry_run:
-            return
-        with publish(folder, "comparison") as new:
-            shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
-            rewrite_scores(scores, new / scores.name, self.whom.name)
-
-    def _copies(self, page: bytes, night: str, mine: Collection[Artefact]) -> list[Path]:
+    def _copies(self, page: Path, registered: Mapping[Path, Artefact]) -> list[Path]:
         """Copies for readers of a run's page: those of the register, and what else lies among the pages."""
-        found = [one.place for one in mine if one.what == "page" and one.state == "as written"]
-        if self.pages is not None:
-            for name in (f"{night}.html", "latest.html"):
-                found += sorted(self.pages.rglob(name))
-        return [*{path.resolve() for path in found if path.is_file() and path.read_bytes() == page}]
+        content, size = page.read_bytes(), page.stat().st_size
+        listed = [one.place for one in registered.values() if one.what == "page"]
+        listed += [] if self.pages is None else sorted(self.pages.rglob("*.html"))
+        others = dict.fromkeys(path.resolve() for path in listed if path.is_file())
+        others.pop(page.resolve(), None)
+        return [path for path in others if path.stat().st_size == size and path.read_bytes() == content]
 
 
-def _directories(root: Path, kind: str) -> Iterator[Path]:
+def _directories(root: Path | None, kind: str) -> list[Path]:
     """Directories of a kind at or below a place, in order; what is hidden is somebody's half-done work."""
-    if not root.is_dir():
+    if root is not None and not root.is_dir():
         raise UsageError(f"{root} is no directory")
-    for folder, inside, files in _walked(root):
+    folders = []
+    for folder, inside, files in _walked(root) if root is not None else ():
         if f"{kind}.json" in files:
             inside.clear()
-            yield Path(folder)
+            folders.append(Path(folder))
+    return folders
 
 
 def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:

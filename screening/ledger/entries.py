@@ -1,7 +1,7 @@
-"""The kinds of entries, and what each comes to in the tables: the only writer of them is `project`.
+"""The kinds of entries, and the rows of tables that each comes to: `project` alone writes these.
 
-A further kind is one type here: its fields are the facts of part 0, and its `TABLE` has them in columns of
-the same names.
+A further kind is one type here: its fields are the facts of an entry's first part, and its `TABLE` has them
+in columns of the same names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -23,11 +23,17 @@ from screening.schemas.model import TrainedOn
 from screening.schemas.run import Delivery, ScoreCounts
 
 Rows = Iterator[tuple[sa.Table, Sequence[Mapping[str, object]]]]
+
 STAND_IN = "erased-"
 """So begins what stands for a patient."""
 
-FACTS, LOTS, COLUMNS = 0, 1, 2
-"""Places of a night's parts, behind which its cases stand."""
+NAME_COLUMNS = {
+    "case": ("case_id",), "by": ("site", "initials"), "entered": ("login", "token"), "patient": ("patient",),
+}  # fmt: skip
+"""By part, the columns of an entry's row that its names fill; a text fills the column of its part's name."""
+
+CASE_COLUMNS = ("state", "nights", "drawn", "judged", "verdict")
+"""What the facts of a part `cases` say of each, in this order."""
 
 KINDS: dict[str, type[Facts]] = {}
 
@@ -42,16 +48,22 @@ class Facts(Document):
         if kind is not None:
             cls.KIND, KINDS[kind] = kind, cls
 
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        """The rows of the tables that the entry comes to, some at a time; `parts`: those behind part 0."""
+    def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
+        """The rows of the tables that an entry comes to, some at a time; `parts`: those behind the facts."""
         if self.TABLE is not None:
-            yield self.TABLE, [self.row(entry)]
+            yield self.TABLE, [self.row(entry, parts)]
 
-    def row(self, entry: Entry, **texts: object) -> dict[str, object]:
-        """The entry's row of `TABLE`; `texts`: columns of other parts."""
+    def row(self, entry: int, parts: Iterable[Part] = ()) -> dict[str, object]:
+        """The entry's row of `TABLE`."""
         assert self.TABLE is not None
-        facts = {name: getattr(self, name) for name in type(self).model_fields if name in self.TABLE.columns}
-        return facts | texts | {"entry": entry.number}
+        values: dict[str, object] = {"entry": entry}
+        for part in parts:
+            columns = NAME_COLUMNS.get(part.what)
+            values |= (
+                {part.what: part.text} if columns is None else dict(zip(columns, part.names, strict=False))
+            )
+        names = [column.name for column in self.TABLE.columns]
+        return {name: values.get(name, getattr(self, name, None)) for name in names}
 
 
 class Night(NightFigures, Facts, kind="run"):
@@ -67,7 +79,7 @@ class Night(NightFigures, Facts, kind="run"):
     key: str  # Digest of model, input, settings, series and date.
     series: str
     night: str  # YYYY-MM-DD.
-    shadow: bool = False  # Scored beside the champion: nothing of it is in force.
+    shadow: bool = False  # Scored beside the champion, and never in force.
     revision: int = 0  # 1 or more after `--force`.
     begins: bool = False  # The first of its series: its model is champion from now on.
     known_days: int = 30  # How long somebody confirmed stays known, counted from the night of the verdict.
@@ -83,26 +95,31 @@ class Night(NightFigures, Facts, kind="run"):
         return self.cases + self.unflagged.cases
 
     @property
-    def beside(self) -> str | None:
+    def shadow_model(self) -> str | None:
         """The model where it was scored in shadow: its nights follow each other."""
         return self.model if self.shadow else None
 
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        yield RUNS, [self.row(entry, source=source_digest(self.table))]
+    @property
+    def source(self) -> str | None:
+        """What its table is found by."""
+        return source_digest(self.table)
+
+    def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
+        yield RUNS, [self.row(entry)]
         if self.begins:
-            yield CHAMPIONS, [{"series": self.series, "entry": entry.number, "model": self.model}]
-        columns = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
+            yield CHAMPIONS, [{"series": self.series, "entry": entry, "model": self.model}]
         for part in parts:
             if part.what == "cases":
-                rows = zip(part.names, part.facts, strict=True)
-                yield (
-                    CASES,
-                    [dict(zip(columns, (entry.number, name, *case), strict=True)) for name, case in rows],
-                )
+                cases = zip(part.names, part.facts, strict=True)
+                rows = [
+                    {"entry": entry, "case_id": name} | dict(zip(CASE_COLUMNS, facts, strict=True))
+                    for name, facts in cases
+                ]
+                yield CASES, rows
 
 
 def source_digest(table: str | None) -> str | None:
-    """What a night's table is found by; `table` has the digests of its files."""
+    """SHA-256 over the digests of a table's files."""
     return table and hashlib.sha256(table.encode()).hexdigest()
 
 
@@ -135,12 +152,6 @@ class VerdictGiven(Facts, kind="verdict"):
     given: str
     reviewer: int
 
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        case, by, entered, note = parts
-        names = ("case_id", "site", "initials", "login", "token", "note")
-        texts = zip(names, (*case.names, *by.names, *entered.names, note.text), strict=True)
-        yield REVIEWS, [self.row(entry, **dict(texts))]
-
 
 class ModelChange(Facts):
     """A model written anew; `champion_of` has the series where it takes the place of the one before."""
@@ -150,9 +161,9 @@ class ModelChange(Facts):
     champion_of: Sequence[str]
     series: str | None = None
 
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        changed = {"entry": entry.number, "model": self.model_after}
-        yield CHAMPIONS, [changed | {"series": name} for name in self.champion_of]
+    def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
+        champion = {"entry": entry, "model": self.model_after}
+        yield CHAMPIONS, [champion | {"series": name} for name in self.champion_of]
 
 
 class ThresholdChosen(ModelChange, kind="threshold"):
@@ -222,10 +233,6 @@ class HandedOut(Facts, kind="artefact"):
     night: str | None
     keyed: str | None
 
-    def rows(self, entry: Entry, parts: Iterable[Part]) -> Rows:
-        patient, place, *_ = parts
-        yield ARTEFACTS, [self.row(entry, place=place.text, patient=next(iter(patient.names), None))]
-
 
 class Erasing(Facts):
     """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now.
@@ -250,10 +257,10 @@ def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part 
 
     `parts`: what stands behind the facts; of many cases an iterable of parts.
     """
-    rest = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
-    written = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], rest))
-    project(connection, trail.entries(connection, trail.TRAIL.c.number == written.number))
-    return written
+    behind = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
+    head = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], behind))
+    project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
+    return head
 
 
 def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
@@ -261,12 +268,33 @@ def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
 
     Raises ModelError: naming the entry, where this version does not know what it says.
     """
-    parts = iter(entry.parts)
-    first = next(parts, None)
-    declared = KINDS.get(entry.kind)
-    if declared is None or first is None or not isinstance(first.facts, dict):
-        raise ModelError(f"entry {entry.number} of the audit trail ({entry.kind}) is of no known kind")
-    return declared.from_dict(first.facts, f"entry {entry.number} of the audit trail ({entry.kind})"), parts
+    parts, title = iter(entry.parts), f"entry {entry.number} of the audit trail ({entry.kind})"
+    first, kind = next(parts, None), KINDS.get(entry.kind)
+    if kind is None or first is None or not isinstance(first.facts, dict):
+        raise ModelError(f"{title} is of no known kind")
+    return kind.from_dict(first.facts, title), parts
+
+
+Kind = TypeVar("Kind", bound=Facts)
+
+
+class Stated(NamedTuple, Generic[Kind]):
+    """An entry as it is read back: number, time, what it states and the reason that was given."""
+
+    entry: int
+    recorded: str
+    facts: Kind
+    reason: str | None
+
+
+def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]]:
+    """The entries of a kind, or of those that it sums up, in order."""
+    kinds = [name for name, declared in KINDS.items() if issubclass(declared, kind)]
+    for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
+        facts, parts = facts_in(entry)
+        assert isinstance(facts, kind), "it is of one of these kinds"
+        reason = next((part.text for part in parts if part.what == "reason"), None)
+        yield Stated(entry.number, entry.recorded, facts, reason)
 
 
 def project(
@@ -278,36 +306,26 @@ def project(
     """
     for entry in entries:
         facts, parts = facts_in(entry)
-        for table, rows in facts.rows(entry, parts):
+        for table, rows in facts.rows(entry.number, parts):
             if rows:
                 connection.execute(tables[table.name].insert(), list(rows))
-
-
-def reserved(connection: sa.Connection, night: str) -> list[str]:
-    """The series of which this night was being scored, and has not been entered since."""
-    entered = sa.select(sa.func.max(RUNS.c.entry)).where(
-        RUNS.c.series == RESERVATIONS.c.series, RUNS.c.night == night
-    )
-    since = RESERVATIONS.c.entry > sa.func.coalesce(entered.scalar_subquery(), 0)
-    mine = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, since)
-    return list(connection.scalars(mine.distinct()))
 
 
 def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:
     """Nights by their entries, without the hashes of their patients."""
     return {
         entry: Night.from_dict(part.facts, f"entry {entry} of the audit trail")
-        for entry, part in trail.parts_of(connection, entries, FACTS).items()
+        for entry, part in trail.parts_of(connection, entries, "facts").items()
     }
 
 
 def scores_at(connection: sa.Connection, nights: Mapping[int, Night]) -> dict[int, ScoreCounts]:
     """By entry the scores of nights, with the hashes of their patients that still stand."""
-    lots, scores = trail.parts_of(connection, [*nights], LOTS), {}
+    hashes, scores = trail.parts_of(connection, [*nights], "lots"), {}
     for entry, night in nights.items():
         if night.drift is not None:
-            pairs = zip(lots[entry].names, lots[entry].facts, strict=True)
-            kept = [(int(name), cell) for name, cell in pairs if not name.startswith(STAND_IN)]
-            who, cells = zip(*kept, strict=True) if kept else ((), ())
+            part = hashes[entry]
+            kept = [n for n, name in enumerate(part.names) if not name.startswith(STAND_IN)]
+            who, cells = [int(part.names[n]) for n in kept], [part.facts[n] for n in kept]
             scores[entry] = night.drift.replace(who=who, cell=cells)
     return scores
