@@ -6,7 +6,6 @@ exponentials too.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,12 +67,15 @@ class ExpansionSums:
         bumps: Mapping[Key, Bumps] | None = None,
         c: Mapping[Key, np.ndarray] | None = None,
     ) -> None:
-        self._sweeps: defaultdict[tuple[int, Precision], _Sweep] = defaultdict(lambda: _Sweep(rows))
+        self._sweeps: dict[tuple[int, Precision], _Sweep] = {}
         self._add_expansions(kernel, rows, expansions, c or {})
         for norm in sorted({own.norm for own in (bumps or {}).values()}):
             self._add_bumps(norm, rows, {key: own for key, own in (bumps or {}).items() if own.norm == norm})
         for sweep in self._sweeps.values():
             sweep.drop_unused()
+
+    def _sweep(self, norm: int, dtype: Precision, rows: np.ndarray) -> _Sweep:
+        return self._sweeps.setdefault((norm, dtype), _Sweep(rows))
 
     def _add_expansions(
         self, kernel: Kernel, rows: np.ndarray, expansions: Mapping[Key, np.ndarray],
@@ -97,7 +99,7 @@ class ExpansionSums:
         elif not parts[1][1].any():
             parts = [(np.float64, whole)]
         for dtype, weights in parts:
-            self._sweeps[kernel.norm, dtype].add(kernel.number, weights, widths)
+            self._sweep(kernel.norm, dtype, rows).add(kernel.number, weights, widths)
 
     def _add_bumps(self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> None:
         """Bumps of one and the same width are one term of several outputs."""
@@ -114,7 +116,7 @@ class ExpansionSums:
             first = bumps[keys[0]]
             rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
             heights = np.column_stack([bumps[key].heights for key in keys])
-            self._sweeps[norm, dtype].add(rate, heights, dict.fromkeys(keys, 1))
+            self._sweep(norm, dtype, rows).add(rate, heights, dict.fromkeys(keys, 1))
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
