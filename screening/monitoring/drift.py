@@ -309,7 +309,7 @@ class Gates:
     def stops(self) -> list[Reason]:
         """Reasons not to score at all: columns in other units than the model's, by contract."""
         return [
-            _of_unit(name, shift)
+            _unit_changed(name, shift)
             for name, shift in self.shifts.items()
             if shift and shift.sure and self.contract.unit_policy(name) == "stop"
         ]
@@ -332,11 +332,11 @@ class Gates:
         reasons = list[Reason]()
         for name, column in self.columns.items():
             shift = self.shifts.get(name)
-            told = shift is not None and (own is None or shift.sure or shift.share < 1)
-            if shift is not None and told:
-                reasons.append(_of_unit(name, shift))
-            values = name in self.measured and not told
-            reasons += self._beside(own or self.training, name, column, values)
+            changed = shift is not None and (own is None or shift.sure or shift.share < 1)
+            if shift is not None and changed:
+                reasons.append(_unit_changed(name, shift))
+            values = name in self.measured and not changed
+            reasons += self._differences(own or self.training, name, column, values)
         return reasons
 
     def counts(self) -> dict[str, Any]:
@@ -357,7 +357,8 @@ class Gates:
                 normalised=name not in self.measured,
                 alarm=name in self.measured
                 and any(
-                    one.code == "values_differ" for one in self._beside(self.training, name, column, True)
+                    one.code == "values_differ"
+                    for one in self._differences(self.training, name, column, True)
                 ),
             )
             for name, column in self.columns.items()
@@ -384,7 +385,7 @@ class Gates:
             differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
         )  # fmt: skip
 
-    def _beside(self, past: Reference, name: str, column: Column, values: bool) -> Iterator[Reason]:
+    def _differences(self, past: Reference, name: str, column: Column, values: bool) -> Iterator[Reason]:
         """In what a column differs from a reference by more than chance; `values`: in its values too."""
         now, before = column.tonight(past.n_bins), past.columns[name]
         for gate, (code, words, least) in SHARES.items():
@@ -425,7 +426,7 @@ def _share(gate: str, counts: np.ndarray) -> tuple[float, float]:
     return events[gate], rows if gate == "missing" else present
 
 
-def _of_unit(name: str, shift: UnitShift) -> Reason:
+def _unit_changed(name: str, shift: UnitShift) -> Reason:
     conversion = shift.conversion
     units = f"in {conversion.after} instead of {conversion.before}" if conversion.after else "in another unit"
     if shift.share < 1:
