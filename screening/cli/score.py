@@ -187,7 +187,7 @@ def run(
     night = night_of_date(date)
     logs.about(night=night)
     overview, page = run_night(
-        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
+        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, relay=logs.relay,
         cluster=cluster,
     )  # fmt: skip
     answer = overview.to_dict() | {"overview": str(page)}

@@ -26,8 +26,7 @@ from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.figures import OperatingPoint
 from screening.schemas.model import NumberProfile, TextProfile
-from screening.schemas.run import Discoveries as DiscoveryFacts
-from screening.schemas.run import ScoreCounts, ScoreScale, Stopping
+from screening.schemas.run import Discoveries, ScoreCounts, ScoreScale, Stopping
 from screening.store.model import Model
 
 BINS = 120
@@ -35,7 +34,7 @@ BINS = 120
 OUTSIDE = 0.001
 
 
-class Standing:
+class ScoreHistogram:
     """Counts scores on equal steps between the lowest and the highest held-out ones.
 
     What is reviewed as one has one score: a row, or the highest of a patient's rows.
@@ -143,7 +142,7 @@ def among_past(
 RATE = 0.1
 
 
-class Discoveries:
+class DiscoveryCounts:
     """Counts p-values by rank, so that memory grows with the calibration scores and not with the table.
 
     `calibration`, shape (n,): what the p-values are ranks in, one a row or one a group.
@@ -168,11 +167,11 @@ class Discoveries:
         )
         return float(ranks[small[-1]] / len(among)) if len(small) else None
 
-    def facts(self, per: str, flagged: int, q: float = RATE) -> DiscoveryFacts:
+    def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
         """What `run.json` says: how many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
         found = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
-        return DiscoveryFacts(
+        return Discoveries(
             q=q,
             per=per,
             n_screened=screened,
@@ -184,9 +183,9 @@ class Discoveries:
         )
 
 
-def is_discovery(p: float, said: DiscoveryFacts) -> bool:
+def is_discovery(p: float, discoveries: Discoveries) -> bool:
     """Whether a p-value is among those that would be reported."""
-    return said.p_cut is not None and p <= said.p_cut * (1 + 1e-12)
+    return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
 
 
 MOST_ROWS = 20_000
@@ -194,7 +193,7 @@ REMEMBERED = 500
 """Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
 
-class Drift:
+class ScoreDrift:
     """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
 
     Of very many rows only some units are scored again, the same ones on every night.
