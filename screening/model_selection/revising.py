@@ -145,8 +145,8 @@ def held_rows(held_out: HeldOut) -> np.ndarray:
     for part in held_out.parts or (held_out,):
         if not isinstance(part.ensemble, FoldEnsemble) or not part.ensemble.kernel_machines:
             continue
-        mine, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
-        held |= np.isin(mine, kept) if np.isin(kept, mine).all() else True
+        hashes, kept = hashed(part.encoded.x), hashed(part.ensemble.union[0])
+        held |= np.isin(hashes, kept) if np.isin(kept, hashes).all() else True
     return held
 
 
@@ -166,8 +166,8 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     if gone.all():
         raise ModelError("nobody else is in its held-out scores; remove the model")
     facts, rest = model.facts, {name: values[~gone] for name, values in table.items()}
-    said = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
-    training = facts.training.replace(notes=[*facts.training.notes, said])
+    note = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
+    training = facts.training.replace(notes=[*facts.training.notes, note])
     document = facts.replace(training=training)
     if table[HELD][gone].any():
         document = document.replace(retrain_by=min(filter(None, (retrain_by.isoformat(), facts.retrain_by))))

@@ -373,7 +373,7 @@ def chances_of(model: Model, score: np.ndarray, column: np.ndarray) -> dict[str,
     each score is of. Nothing where no class has earned a calibration.
     """
     calibrations = [model.facts.validation.calibration.get(name) for name in model.watched]
-    if not any(each is not None and each.earned for each in calibrations):
+    if not any(calibration is not None and calibration.earned for calibration in calibrations):
         return {}
     ranges = np.full((len(CHANCES), len(score)), np.nan)
     for m, (calibration, threshold) in enumerate(zip(calibrations, model.thresholds, strict=True)):
