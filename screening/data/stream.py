@@ -103,7 +103,7 @@ class CohortStream:
             values = rows.values
             for scales in self._scales or ():
                 values = scales.applied(np.asarray(rows.group), values)
-            raw = rows.values.only(self._normalised) if self._normalised else None
+            raw = {name: rows.values[name] for name in self._normalised} or None
             yield replace(rows, values=values, raw=raw)
 
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
@@ -204,7 +204,7 @@ class CohortStream:
 
         def texts(columns: Sequence[str]) -> Columns | None:
             arrays = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
-            return Columns(arrays, block.n_rows) if arrays else None
+            return arrays or None
 
         def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
             return kept(column, read_text(cells[column], absent, trim)) if column else None
@@ -221,13 +221,10 @@ class CohortStream:
             coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
             subgroups=texts(contract.subgroup),
             display=texts(self._display),
-            values=Columns(
-                {
-                    name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
-                    for name, feature in contract.features.items()
-                },
-                block.n_rows,
-            ),
+            values={
+                name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
+                for name, feature in contract.features.items()
+            },
             raw=None,
             rows=rows,
             contract=contract,
@@ -372,12 +369,10 @@ class Scales:
         """The features, standardised; 0 in a group where a column is constant."""
         rows = self._places.get_indexer(pd.Index(group, dtype=object))
         centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
-        return features.but(
-            {
-                name: (features[name] - centre[:, column]) / spread[:, column]
-                for column, name in enumerate(self.columns)
-            }
-        )
+        return {**features} | {
+            name: (features[name] - centre[:, column]) / spread[:, column]
+            for column, name in enumerate(self.columns)
+        }
 
 
 class Moments:

@@ -55,9 +55,10 @@ ROLES = {
     # The row's own date, where it is not one of these.
     "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme|aufnahmedatum|fecha|data)",
     # A word of an outcome, among others: in-hospital death, readmitted_30d; not what was so before.
-    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score)\b)(.* )?"
+    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|admission)\b)(.* )?"
     r"(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive|infected|infection|sepsis|septic"
-    r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target|diseased)( .*)?",
+    r"|diagnosis|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target"
+    r"|diseased)( .*)?",
     # Whose "yes" is no case.
     "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign|gesund|lebt)( .*)?",
     "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",

@@ -16,7 +16,7 @@ import pandas as pd
 
 from screening.data.cohort import Cohort
 from screening.data.ids import kept_half, keyed_lots
-from screening.io.columns import coded
+from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
@@ -48,7 +48,7 @@ class ScoreHistogram:
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
         self.grouped = model.contract.group is not None
-        names = table["group"] if self.grouped else np.arange(table.n_rows)
+        names = table["group"] if self.grouped else np.arange(count_rows(table))
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -287,7 +287,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     names = task.score_columns
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if not table.n_rows or not set(names) <= set(table):
+    if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
