@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.data.ids import kept_half, keyed_lots
+from screening.data.ids import keyed_hashes, short_hashes
 from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
@@ -211,9 +211,9 @@ class ScoreDrift:
         """Count one batch in."""
         if not len(self.known):
             return
-        lots = keyed_lots(batch.group if batch.group is not None else batch.id, self.model.digest)
+        lots = keyed_hashes(batch.group if batch.group is not None else batch.id, self.model.digest)
         # How many rows there will be is not known yet: fewer units count in the end.
-        mine = np.flatnonzero(_among(kept_half(lots), int(batch.rows[-1])))
+        mine = np.flatnonzero(_among(short_hashes(lots), int(batch.rows[-1])))
         lots, scores = lots[mine], np.empty(len(mine))
         machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
         for k in range(self.machines):
@@ -221,11 +221,11 @@ class ScoreDrift:
             if len(rows):
                 found = self.model.ensemble.decision_of(k, encoded[mine[rows]])[:, self.model.watched_columns]
                 scores[rows] = overall(found, self.model.thresholds)
-        who = kept_half(lots)
+        who = short_hashes(lots)
         if not self.grouped:
             self.rows.append((who, scores))
             return
-        rank = scores if self.imaged else keyed_lots(batch.id[mine], self.model.digest).astype(float)
+        rank = scores if self.imaged else keyed_hashes(batch.id[mine], self.model.digest).astype(float)
         for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
             self.of_group[name] = max(self.of_group.get(name, entry), entry)
 
@@ -287,7 +287,7 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
         # Of a group's rows the one with the highest lot.
-        rank = scores if model.contract.coordinates else keyed_lots(table["id"], model.digest).astype(float)
+        rank = scores if model.contract.coordinates else keyed_hashes(table["id"], model.digest).astype(float)
         _, group = coded(table["group"])
         order = np.lexsort((rank, group))
         scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]
