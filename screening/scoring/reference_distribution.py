@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.data.ids import kept_half, keyed_lots
+from screening.data.ids import keyed_hashes, short_hashes
 from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
@@ -210,9 +210,9 @@ class ScoreDrift:
         if not len(self.known):
             return
         model, machines = self.model, self.model.facts.validation.folds
-        lots = keyed_lots(batch.id if batch.group is None else batch.group, model.digest)
+        lots = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
         # How many rows there will be is not known yet: fewer units count in the end.
-        among = np.flatnonzero(_among(kept_half(lots), int(batch.rows[-1])))
+        among = np.flatnonzero(_among(short_hashes(lots), int(batch.rows[-1])))
         lots, scores = lots[among], np.empty(len(among))
         machine = (lots >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
@@ -221,7 +221,7 @@ class ScoreDrift:
                 decisions = model.ensemble.decision_of(k, encoded[among[rows]])
                 scores[rows] = overall(decisions[:, model.watched_columns], model.thresholds)
         rank = _rank_in_group(model, batch.id[among], scores)
-        self.rows.append((kept_half(lots), rank, scores))
+        self.rows.append((short_hashes(lots), rank, scores))
 
     def counts(self, n_rows: int) -> ScoreCounts | None:
         """What `run.json` and the ledger hold of it; None for a model without held-out scores.
@@ -265,7 +265,7 @@ def _among(who: np.ndarray, n_rows: int) -> np.ndarray:
 def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """What chooses the row by which a group counts: an image's highest voxel, else the highest lot."""
     by_lot = model.contract.group and not model.contract.coordinates
-    return keyed_lots(ids, model.digest).astype(float) if by_lot else scores
+    return keyed_hashes(ids, model.digest).astype(float) if by_lot else scores
 
 
 def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:
