@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.monitoring.drift import profile
@@ -27,7 +27,7 @@ def standing(scores, ill, group=None, threshold: float = 0.0) -> ScoreHistogram:
     contract = SimpleNamespace(group=None if group is None else "patient")
     return ScoreHistogram(
         SimpleNamespace(
-            held_out=Columns(table, len(table["score"])), contract=contract, facts=SimpleNamespace(task=TASK),
+            held_out=table, contract=contract, facts=SimpleNamespace(task=TASK),
             thresholds=np.array([threshold]),
         )
     )  # fmt: skip
@@ -106,7 +106,7 @@ def past():
     table = pd.DataFrame({"fever": np.linspace(36, 40, 200), "line": line, "ward": ward})
     kinds = {"fever": "number", "line": "boolean", "ward": "category"}
     contract = Contract.from_dict({"features": {name: {"type": kind} for name, kind in kinds.items()}})
-    return profile(Columns.of(table), contract).features
+    return profile(columns_of(table), contract).features
 
 
 @pytest.mark.parametrize(

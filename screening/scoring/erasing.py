@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.data.ids import kept_lot
+from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
@@ -343,7 +343,7 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
     if voxels := document.get("voxels"):
         fewer["voxels"] = voxels | {"patients": others(voxels["patients"])}
     if drift := document.get("drift"):
-        lot = None if name is None else kept_lot(name, document["model"]["digest"])
+        lot = None if name is None else short_hash(name, document["model"]["digest"])
         pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
         kept = [pair for pair in pairs if lot is not None and pair[0] != lot]
         who, cell = zip(*kept, strict=True) if kept else ((), ())
