@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -220,11 +221,10 @@ def score(
             reserve(ledger, entered.series, night)
             flagged, sampled = summary.flagged_cases(rows), [one.id for one in run.sample]
             columns = stream.gates.counts() if stream.gates else None
+            why = partial(attention_of, model, run)
             tonight = book.enter_context(
-                entering(ledger, entered, flagged, sampled, columns, force=force, again=again)
+                entering(ledger, entered, flagged, sampled, columns, attention=why, force=force, again=again)
             )
-            if tonight.head is None:
-                tonight.enter(attention_of(model, run, tonight))
             run = remembered(run, tonight)
             if run.since is not None:
                 run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))

@@ -117,7 +117,6 @@ def remembered(run: RunDocument, tonight: Tonight) -> RunDocument:
         last = None if case.judged is None else Verdict(night=case.judged, verdict=case.verdict)
         return one.replace(state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn)
 
-    assert head is not None, "it is entered"
     return run.replace(
         counts=_counted(run, tonight).replace(drawn=len(tonight.drawn)),
         cases=[*map(remember, run.cases, named)],
