@@ -12,6 +12,7 @@ NAME = re.compile(r"[^\W_][\w.-]{0,39}")
 # So begins the digest by which a series without a name is known.
 DIGITS = re.compile(r"[0-9a-f]{12,}")
 EACH = "each"
+SHORTEST_PART = 4
 
 
 def series_name(text: str) -> str:
@@ -33,7 +34,7 @@ def series_name(text: str) -> str:
 
 
 def shown_series(series: str) -> str:
-    """The series as it is told: its name, or the first digits where nobody named it."""
+    """The series as messages have it: its name, or the first digits where nobody named it."""
     return series[:12] if DIGITS.fullmatch(series) else series
 
 
@@ -43,19 +44,20 @@ def filled(pattern: str, series: str, night: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like a word, None where none is alike."""
-    names = {name.casefold(): name for name in known}
-    found = get_close_matches(word.casefold(), names, n=1, cutoff=0.6)
-    return names[found[0]] if found else None
+    """The known name that is most like a word, or has it as a part; None where none is alike."""
+    names, word = {name.casefold(): name for name in known}, word.casefold()
+    matches = get_close_matches(word, names, n=1, cutoff=0.6)
+    matches += [name for name in names if len(word) >= SHORTEST_PART and word in name]
+    return names[matches[0]] if matches else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a sentence that asks back, empty where no known name is alike."""
-    found = nearest(word, known)
-    return f"; did you mean '{found}'?" if found else ""
+    name = nearest(word, known)
+    return f"; did you mean '{name}'?" if name else ""
 
 
 def first_of(names: Sequence[object], most: int, count: int | None = None) -> str:
-    """The first `most` names, and how many more there are of `count` (of those given, unless told)."""
+    """The first `most` names, and how many more there are of `count` (of those given, if absent)."""
     more = (len(names) if count is None else count) - most
     return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")

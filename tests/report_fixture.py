@@ -2,14 +2,20 @@
 
 import copy
 import hashlib
+from functools import cache
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
+from screening.imaging.voxels import as_base64, palette_png, ramp
+from screening.metrics.calibration import calibrate
+from screening.metrics.operating_point import RULES, choose
+from screening.metrics.performance import curve, summary
 from screening.report.rules import of_run
+from screening.schemas.figures import MinSensitivity
 from screening.schemas.run import RunDocument
 
-Z = 1.959964
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
     ("age", "number", "years", None, 68, 14), ("temperature", "number", "°C", (36.1, 37.5), 37.1, 0.8),
     ("c_reactive_protein", "number", "mg/L", (0, 10), 60, 55),
@@ -25,87 +31,28 @@ MCCABE = ["non-fatal", "ultimately fatal", "rapidly fatal"]
 WARDS = ["surgery", "medicine", "ICU", "geriatrics"]
 
 
-def wilson(k: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    p = k / n
-    middle, half = p + Z**2 / (2 * n), Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n * n))
-    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
-
-
-def figures(scores: np.ndarray, y: np.ndarray, thresholds: np.ndarray) -> dict[str, list[Any]]:
-    positive, negative = scores[y], scores[~y]
-    hit = (positive >= thresholds[:, None]).sum(axis=1)
-    clear = (negative < thresholds[:, None]).sum(axis=1)
-    flags = hit + len(negative) - clear
-    se, sp = wilson(hit, len(positive)), wilson(clear, len(negative))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ppv, npv = hit / flags, clear / (len(y) - flags)
-    bands = {"sensitivity": (hit / len(positive), *se), "specificity": (clear / len(negative), *sp)}
-    columns = {"threshold": thresholds, "flag_rate": flags / len(y), "ppv": ppv, "npv": npv}
-    return {name: known(column) for name, column in columns.items()} | {
-        name: estimate(*map(known, band)) for name, band in bands.items()
-    }
-
-
-def known(column: np.ndarray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in column]
-
-
 def estimate(value: Any = None, low: Any = None, high: Any = None) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high}
 
 
-def at_threshold(scores: np.ndarray, y: np.ndarray, threshold: float) -> dict[str, Any]:
-    """The figures of one threshold, predictive values with ends around them."""
-    drawn = figures(scores, y, np.array([threshold]))
-    at = {name: column[0] for name, column in drawn.items() if isinstance(column, list)}
-    ppv, npv, rate = at["ppv"], at["npv"], at["flag_rate"]
-    return {
-        "threshold": at["threshold"],
-        **{
-            name: {end: drawn[name][end][0] for end in drawn[name]} for name in ("sensitivity", "specificity")
-        },
-        "ppv": estimate(ppv, ppv and ppv * 0.8, ppv and ppv * 1.2),
-        "npv": estimate(npv, npv and npv * 0.99, 0.999),
-        "nne": estimate(1 / ppv if ppv else None),
-        "flag_rate": estimate(rate, rate * 0.9, rate * 1.1),
-    }
-
-
-def operating_point(scores: np.ndarray, y: np.ndarray, label: str, threshold: float) -> dict[str, Any]:
-    return {
-        **at_threshold(scores, y, threshold), "class": label, "chosen_by": "training", "reason": None,
-        "rule": {"name": "min_sensitivity", "value": 0.9, "confidence": None, "prevalence": None},
-        "misses": 7, "n_positive": int(y.sum()), "n_negative": int((~y).sum()),
-        "n_groups": None, "prevalence": float(y.mean()),
-        "notes": [f"with {int(y.sum())} positives, sensitivity 0.90 is known to ± 0.07"],
-    }  # fmt: skip
-
-
-def validation(rng: np.random.Generator, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
+@cache
+def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
+    """What validation says of normal scores, those of the cases by `shift` higher."""
     y = np.arange(n) < cases
-    scores = rng.normal(0, 0.4, n) + shift * y
-    thresholds = np.quantile(scores, np.linspace(0, 1, 200))
-    sizes = {"n_positive": cases, "n_negative": n - cases, "n_groups": None, "prevalence": cases / n}
-    used = float(np.sort(scores[y])[int(0.1 * (cases + 1)) - 1])
-    options = []
-    for name, value, threshold in (
-        ("min_sensitivity", 0.95, np.sort(scores[y])[int(0.05 * (cases + 1))]),
-        ("min_sensitivity", 0.9, used),
-        ("min_sensitivity", 0.8, np.sort(scores[y])[int(0.2 * (cases + 1)) - 1]),
-        ("max_flag_rate", 0.1, np.quantile(scores, 0.9)),
-        ("miss_cost", 20, np.quantile(scores, 0.78)),
-        ("g_mean", None, np.quantile(scores, 0.74)),
-    ):
-        row = at_threshold(scores, y, float(threshold))
-        rule = {"name": name, "value": value, "confidence": None, "prevalence": None}
-        options.append({**row, "rule": rule, "misses": 7, "notes": [], **sizes})
+    scores = np.random.default_rng(seed).normal(0, 0.4, n) + shift * y
     return {
-        "point": operating_point(scores, y, label, used),
-        "curve": figures(scores, y, thresholds),
-        "summary": sizes
-        | {"auroc": estimate(0.87, 0.82, 0.91), "average_precision": estimate(0.52, 0.4, 0.63)},
-        "points": options,
+        "point": choose(scores, y, MinSensitivity(0.9)).to_dict(),
+        "curve": curve(scores, y).to_dict(),
+        "summary": summary(scores, y).to_dict(),
+        "points": [choose(scores, y, rule).to_dict() for rule in RULES],
     }
+
+
+def validation(seed: int, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
+    """The same of a watched class, to be changed at will."""
+    part = copy.deepcopy(validated(seed, n, cases, shift))
+    part["point"] |= {"class": label, "chosen_by": "training", "reason": None}
+    return part
 
 
 def digest(text: str) -> str:
@@ -120,7 +67,7 @@ def table(name: str, rows: int) -> dict[str, Any]:
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
     """Return a model.json of a binary one-class model."""
-    part = validation(np.random.default_rng(0), n, cases, "yes", 0.75)
+    part = validation(0, n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
     declared = {
         name: {"type": kind, "unit": unit, "reference": usual, "categories": None}
@@ -304,3 +251,131 @@ def with_lines(n: int = 12, rows: int = 240) -> dict[str, Any]:
     for case in run["cases"][-n:]:
         del case["contributions"]
     return run
+
+
+def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
+    """A model document with every block that training can add."""
+    rng = np.random.default_rng(0)
+    positive = rng.random(1500) < 0.2
+    level = {
+        "level": "female", "n": 300, "events": 31, "few": [],
+        "sensitivity": estimate(0.9, 0.75, 0.97), "specificity": estimate(0.6, 0.5, 0.7),
+        "flag_rate": 0.45,
+    }  # fmt: skip
+    few = level | {
+        "level": None, "n": None, "events": None, "few": ["n", "events", "sensitivity", "flag_rate"],
+    }  # fmt: skip
+    prevalences = [
+        {"prevalence": p, "ppv": estimate(2 * p, p, 3 * p), "npv": estimate(0.98, 0.95, 0.99),
+         "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p), "flag_rate": estimate(0.3, 0.2, 0.4)}
+        for p in (0.05, 0.1, 0.2)
+    ]  # fmt: skip
+    (point,) = model["operating_points"]
+    of_rule = {name: point[name] for name in ("rule", "threshold")}
+    model["validation"] |= {
+        "subgroups": {
+            label: [of_rule | {"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]
+        },
+        "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
+        "calibration": {
+            label: calibrate(
+                rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2
+            ).to_dict()
+        },
+        "forward": {
+            "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
+            "classes": {
+                label: {"rule": point["rule"], "threshold": 0.1, "n_positive": 20, "n_negative": 183,
+                        "sensitivity": estimate(0.84, 0.6, 0.95), "specificity": estimate(),
+                        "auroc": estimate()}
+            },
+        },
+    }  # fmt: skip
+    return model
+
+
+def appraised_run() -> dict[str, Any]:
+    run = nosocomial_run()
+    appraised(run["model"])
+    picture = as_base64(palette_png(np.ones((2, 3), np.uint8), ramp([(0, 0, 0), (9, 9, 9)], 3)))
+    slices = [
+        {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
+    ]
+    cluster = {
+        "label": "yes",
+        "millimetres": None,
+        "voxels": 2,
+        "centre": [1, 2, 4],
+        "low": [1, 2, 4],
+        "high": [1, 2, 4],
+        "top_score": 0.7,
+    }
+    patient = {"group": "P1", "voxels": 900, "flagged": 2, "n_clusters": 1, "clusters": [cluster]}
+    patient["slices"] = slices
+    run |= {
+        "discoveries": {"q": 0.1, "per": "row", "n_screened": 240, "n_calibration": 608, "p_cut": 0.003,
+                        "found": 7, "flagged": 80, "warning": "608 negatives resolve p-values to 0.0016"},
+        "drift": {"unit": "row", "known": [15] * 20, "counted": [9] * 20, "distance": 0.02, "p": 0.8},
+        "subgroups": [{"column": "sex", "level": "female", "n": 99, "flag_rate": 0.4},
+                      {"column": "sex", "level": None, "n": None, "flag_rate": None},
+                      {"column": "sex", "level": "other", "n": 12, "flag_rate": 0.5}],
+        "prevalence_estimate": {"value": 0.12, "low": 0.02, "high": 0.22},
+        "voxels": {"axes": ["x", "y", "z"], "step": [1, 1, 3.5], "base": "ADC", "scale": [-1, 2],
+                   "colours": {"yes": "#ffe100"},
+                   "patients_total": 1, "patients_flagged": 1, "patients": [patient]},
+    }  # fmt: skip
+    run["data"][0] |= {
+        "psi": 0.41, "ks": 0.2, "outside": 0.02, "unseen": 0, "alarm": True, "normalised": False,
+    }  # fmt: skip
+    run["cases"][0] |= {"discovery": True, "chance": estimate(0.34)}
+    return run
+
+
+def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The document with other values at these places, the steps to each joined by `__`."""
+    for place, value in changes.items():
+        inner, (*path, last) = document, place.split("__")
+        for step in path:
+            inner = inner[int(step) if step.isdigit() else step]
+        inner[last] = value
+    return document
+
+
+VOID = {"meta", "input", "path", "circle", "br", "img"}
+# Elements whose end HTML lets one leave out, and what ends them.
+ROWS = {"tr", "td", "th", "li"}
+ENDED_BY = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "li": {"li"}}
+
+
+class Outline(HTMLParser):
+    """Collect the elements, their attributes, the visible text and the inlined texts of a page."""
+
+    def __init__(self, html: str):
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"style": [], "script": []}
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        while self.open and self.open[-1] in ENDED_BY.get(tag, ()):
+            self.open.pop()
+        self.open += [tag] * (tag not in VOID)
+
+    def handle_endtag(self, tag: str) -> None:
+        while tag not in ROWS and self.open[-1] in ROWS:
+            self.open.pop()
+        assert tag in VOID or self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        (self.raw[self.open[-1]] if self.open[-1:] in (["style"], ["script"]) else self.words).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())

@@ -12,7 +12,7 @@ def voxel_model() -> dict[str, Any]:
     """Return a model.json of a multi-class voxel model with two watched classes."""
     rng, model = np.random.default_rng(2), nosocomial_model()
     shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
-    parts = {c: validation(rng, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))}
+    parts = {c: validation(n, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))}
     counts = rng.multinomial(30, [0.3] + [0.7 / 8] * 8, size=9) + np.diag((0.85 * shares).astype(int))
     model["recipe"].update(
         name="shao_weighted", title="Adaptive multi-class SVM, class-weighted", machine="multi_class"

@@ -11,7 +11,7 @@ import pytest
 from commands import screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_fixture import nosocomial_run
+from report_fixture import changed, nosocomial_run
 
 from screening.report import format as fmt
 from screening.report import render_run
@@ -23,13 +23,7 @@ from screening.schemas.run import RunDocument
 
 def run(**changes) -> dict:
     """A night that nothing is wrong with, but for these changes of its document."""
-    document = nosocomial_run(refused=0)
-    for place, value in changes.items():
-        inner, (*path, last) = document, place.split("__")
-        for key in path:
-            inner = inner[int(key) if key.isdigit() else key]
-        inner[last] = value
-    return document
+    return changed(nosocomial_run(refused=0), **changes)
 
 
 def undecided(document: dict) -> RunDocument:

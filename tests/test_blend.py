@@ -133,14 +133,6 @@ def test_with_very_few_positives_the_one_class_machines_carry_it(tmp_path):
     assert model.document["validation"]["encoded_by"] == "negatives"
 
 
-def test_several_classes_are_blended_too(tissue, trained):
-    model = trained(tissue, blend("one_vs_rest", "logistic", "histogram_boosting"), search=2)
-
-    assert model.watched == ["lesion"]
-    assert model.decisions(model.encoder.transform(tissue)).shape == (tissue.n_rows, 3)
-    assert len(model.document["blend"]) == 3
-
-
 def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
     flagged = np.flatnonzero(model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0])[:5]
 

@@ -75,22 +75,6 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
     assert names["run"].document["counts"]["scored"] == 60
 
 
-def test_json_is_one_object_on_stdout_for_every_command(desk, model, run, tmp_path):
-    answers = [
-        screen("recipes", "--json"),
-        screen("init", desk / "past.csv", "--out", tmp_path / "c.toml", "--json"),
-        screen("check", desk / "tonight.csv", "--model", model, "--json"),
-        screen(
-            "train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", tmp_path / "m",
-            "--json",
-        ),
-        screen("score", model, desk / "tonight.csv", "--out", tmp_path / "r", "--json"),
-        screen("report", run, "--json"),
-    ]  # fmt: skip
-    assert [len(answer.stdout.splitlines()) for answer in answers] == [1] * len(answers)
-    assert {type(json.loads(answer.stdout)) for answer in answers} == {dict}
-
-
 def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
     """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
     again, night = tmp_path / "model", tmp_path / "run"

@@ -276,7 +276,7 @@ def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
     ended = Processes(cluster=workers).run(words, secrets, 1, 60)
 
     assert ended.code == 4
-    assert ended.said is not None
+    assert ended.message is not None
 
 
 def test_rows_go_to_no_worker_in_the_clear(workers):

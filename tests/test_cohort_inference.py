@@ -33,6 +33,8 @@ TYPES = {
     "codes with leading zeros": (["01", "02", "13"] * 20, {"x": "category"}), "constant": (["a"] * N, {}),
     "constant number": ([3.5] * N, {}), "all missing": ([None] * N, {}),
     "constant or missing": (["a", None] * 30, {"x": "category"}),
+    "beds": ([f"T{i % 12}N{i % 2}" for i in range(N)], {"x": "category"}),
+    "places": ([f"{i % 4}{'abcdef'[i % 6]}" for i in range(N)], {"x": "category"}),
     "free text": ([f"note {i}" for i in range(N)], {}), "dates": (["2024-01-31", "2024-02-01"] * 30, {}),
 }  # fmt: skip
 
@@ -90,11 +92,6 @@ def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_categor
     assert kinds(cohort.contract) == {"x": "number"}
     assert np.isnan(cohort.features["x"].iloc[-1]) or cohort.features["x"].iloc[-1] == 5
     assert any(note.startswith("column 'x': ") and words in note for note in cohort.notes)
-
-
-def test_a_number_in_another_notation_is_refused_by_its_row(tmp_path):
-    with pytest.raises(CohortError, match=r"column 'x', row 60: .*separators"):
-        read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + ["1,5"]))
 
 
 def test_a_number_far_from_all_others_is_said(tmp_path):
@@ -242,13 +239,6 @@ def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, 
     assert any("bare numbers" in note and note.endswith("x") for note in cohort.notes)
 
 
-@pytest.mark.parametrize(
-    "beds", [[f"T{i % 12}N{i % 2}" for i in range(N)], [f"{i % 4}{'abcdef'[i % 6]}" for i in range(N)]]
-)
-def test_codes_of_letters_and_numbers_stay_categories(tmp_path, beds):
-    assert kinds(read_cohort(cohort_of(tmp_path, x=beds)).contract) == {"x": "category"}
-
-
 def stays(n_rows=600, seed=0):
     rng = np.random.default_rng(seed)
     codes = [*map(str, range(380, 440)), "V57", "V58", "E909", "250.01", "250.83"]
@@ -298,15 +288,15 @@ def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, col
 
 def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
     path = cohort_of(
-        tmp_path, **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15}
+        tmp_path,
+        **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15},
+        result=range(N),
     )
 
     notes = starter_contract(path)[1]
 
-    assert (
-        "no outcome recognised: set `label` to its column, or give --label; it may be relapsing (y/n), z, sex"
-        in notes
-    )
+    (note,) = (note for note in notes if note.startswith("no outcome recognised: set `label`"))
+    assert note.endswith("give --label; it may be relapsing (y/n), z, sex, result")
 
 
 def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):

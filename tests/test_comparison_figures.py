@@ -20,7 +20,7 @@ def test_figures_agree_with_scikit_learn():
     y = rng.random(60) < 0.3
     scores = np.round(rng.normal(size=60) + y, 1)  # with ties
 
-    found = measured(outcome(scores, y), asked=0.9)
+    found = measured(outcome(scores, y), at_sensitivity=0.9)
 
     assert found["auroc"][0] == pytest.approx(roc_auc_score(y, scores))
     assert found["average_precision"][0] == pytest.approx(average_precision_score(y, scores))

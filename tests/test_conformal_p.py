@@ -14,7 +14,7 @@ from screening import read_cohort, score, train
 from screening.metrics.calibration import group_maxima, p_values, resolution_warning
 from screening.report import draw_run
 from screening.schemas.run import RunDocument
-from screening.scoring.reference_distribution import Discoveries
+from screening.scoring.reference_distribution import DiscoveryCounts
 
 tied = st.lists(st.integers(0, 6), min_size=2, max_size=25)
 
@@ -84,7 +84,7 @@ def test_too_coarse_a_calibration_is_said(n, m, needed):
 def test_the_cut_over_counted_ranks_is_that_of_benjamini_and_hochberg(calibration, scores, q):
     known = np.sort(calibration)
     p = p_values(known, np.array(scores))
-    counted = Discoveries(known)
+    counted = DiscoveryCounts(known)
     counted.add(p)
     expected = false_discovery_control(p) <= q * (1 + 1e-12)
 
@@ -96,7 +96,7 @@ def test_the_cut_over_counted_ranks_is_that_of_benjamini_and_hochberg(calibratio
 
 def test_ranks_are_exact_at_both_ends():
     known = np.arange(1, 100.0)
-    counted = Discoveries(known)
+    counted = DiscoveryCounts(known)
     counted.add(p_values(known, np.array([1000.0, -1000.0])))
 
     assert counted.counts[0] == counted.counts[-1] == 1
@@ -104,7 +104,7 @@ def test_ranks_are_exact_at_both_ends():
 
 
 def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
-    counted = Discoveries(np.arange(50.0))
+    counted = DiscoveryCounts(np.arange(50.0))
     counted.add(np.full(400, 30 / 51))
     facts = counted.facts("row", 7)
 

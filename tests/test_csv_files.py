@@ -1,7 +1,6 @@
 """CSV is read as Python's strict reader reads it, in bounded memory; what is broken is named by its row."""
 
 import csv
-import gzip
 import io
 import subprocess
 import sys
@@ -72,18 +71,6 @@ def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(t
             rows += block.n_rows
 
     assert rows == 2
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_blocks_have_as_many_rows_as_asked_for_and_first_rows_that_follow(tmp_path, pack):
-    path = tmp_path / "t.csv"
-    path.write_bytes(pack(b"id,age\n" + b"".join(b"%d,5\n" % i for i in range(40_000))))
-
-    blocks = list(opened(path).blocks(["id"], 16_384))
-
-    assert [block.n_rows for block in blocks] == [16_384, 16_384, 7232]
-    assert [block.first_row for block in blocks] == [1, 16_385, 32_769]
-    assert blocks[2].columns["id"][-1].as_py() == "39999"
 
 
 def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):

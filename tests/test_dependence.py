@@ -53,22 +53,34 @@ def trained(table: pd.DataFrame, folder, **roles):
     return train(cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=independent)
 
 
-@pytest.mark.parametrize("roles", [{}, {"id": "name"}])
-def test_names_with_a_running_end_stop_training_and_an_id_does_not_silence_it(tmp_path, roles):
-    with pytest.raises(UsageError, match=r"40 stems with a running end.*--group 'name'.*--independent"):
-        trained(named(), tmp_path, **roles)
-
-
-@pytest.mark.parametrize(
-    ("header", "remedy"), [("", "Write a name above that column"), ("Unnamed: 0", "--group 'Unnamed: 0'")]
-)
-def test_names_in_the_index_that_was_saved_with_a_table_are_seen(tmp_path, header, remedy):
-    """An index of names as stem_1 stands in a first column that nobody named."""
+def with_index(header: str) -> pd.DataFrame:
+    """Names in the index that was saved with a table, in a first column that perhaps nobody named."""
     table = named()
     table.insert(0, header, table.pop("name"))
+    return table
 
-    with pytest.raises(UsageError, match=f"40 stems with a running end.*{remedy}"):
-        trained(table, tmp_path)
+
+def numbered() -> pd.DataFrame:
+    who, table = visits()
+    return table.assign(patient_id=who + 500)
+
+
+STOPPED = {
+    "a running end": (named(), {}, "40 stems with a running end.*--group 'name'.*--independent"),
+    "an id": (named(), {"id": "name"}, "40 stems with a running end.*--group 'name'"),
+    "a nameless index": (with_index(""), {}, "40 stems.*Write a name above that column"),
+    "an index": (with_index("Unnamed: 0"), {}, "40 stems.*--group 'Unnamed: 0'"),
+    "first rows": (in_first_rows(), {}, "Fill column 'patient' down"),
+    "a number that repeats": (numbered(), {}, "--group 'patient_id'"),
+}
+
+
+@pytest.mark.parametrize(("table", "roles", "words"), STOPPED.values(), ids=STOPPED.keys())
+def test_rows_that_surely_share_patients_stop_training_and_an_id_does_not_silence_it(
+    tmp_path, table, roles, words
+):
+    with pytest.raises(UsageError, match=words):
+        trained(table, tmp_path, **roles)
 
 
 def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_path):
@@ -88,21 +100,6 @@ def test_who_says_that_rows_are_independent_is_believed(tmp_path):
 
     assert not [reason for reason in model.facts.attention if reason.code == CODE]
     assert any("--independent" in note for note in model.facts.training.notes)
-
-
-def test_an_id_in_first_rows_only_stops_training_and_says_to_fill_it_down(tmp_path):
-    with pytest.raises(UsageError, match="Fill column 'patient' down"):
-        trained(in_first_rows(), tmp_path)
-
-
-def test_a_patient_number_that_repeats_stops_training_until_it_is_the_group(tmp_path):
-    who, table = visits()
-    table = table.assign(patient_id=who + 500)
-
-    with pytest.raises(UsageError, match="--group 'patient_id'"):
-        trained(table, tmp_path)
-
-    assert trained(table, tmp_path, group="patient_id").facts.validation.n_groups == PATIENTS
 
 
 def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.monitoring.drift import ALARMS, Gates, SampledValues, profile, steps
 from screening.monitoring.tests import ks, psi, total_variation
 
@@ -192,7 +192,7 @@ def test_rows_added_after_a_look_are_looked_at_too():
     gates = gated(patients(30, seed=5))
     assert gates.stops() == []
     changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
-    gates.add(Columns.of(changed[list(CONTRACT.features)]))
+    gates.add(columns_of(changed[list(CONTRACT.features)]))
 
     assert "in degrees F" in said(gates)
 
@@ -205,7 +205,7 @@ def test_texts_beyond_those_that_are_kept_are_not_taken_for_missing():
     assert gates.training.columns["code"][:2].tolist() == [1203, 1200]
     # It may be one of those that training had and did not keep.
     assert gates.facts()["code"].unseen == 0
-    assert gates.unseen_rows(Columns.of(pd.DataFrame({"code": ["none that is kept"]}))) == {}
+    assert gates.unseen_rows(columns_of(pd.DataFrame({"code": ["none that is kept"]}))) == {}
 
 
 def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
@@ -219,9 +219,9 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
 
 def test_a_text_that_an_ordinal_does_not_list_is_a_present_row_of_an_unseen_category():
     contract = Contract.from_dict({"features": {"asa": {"type": "ordinal", "categories": ["low", "high"]}}})
-    gates = Gates(profile(Columns.of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract)
+    gates = Gates(profile(columns_of(pd.DataFrame({"asa": [0.0, 1.0] * 200})), contract), contract)
     unlisted = np.arange(40) < 10
-    gates.add(Columns.of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})), unlisted={"asa": unlisted})
+    gates.add(columns_of(pd.DataFrame({"asa": np.where(unlisted, np.nan, 1.0)})), unlisted={"asa": unlisted})
 
     assert "asa: 10 of 40 rows with a category never seen in training" in said(gates)
     assert "missing" not in said(gates)
@@ -269,7 +269,7 @@ def test_counts_do_not_depend_on_the_batches():
     night = patients(200, seed=5)
     split = Gates(stored(patients(600)), CONTRACT)
     for start in range(0, 200, 7):
-        split.add(Columns.of(night[list(CONTRACT.features)][start : start + 7]))
+        split.add(columns_of(night[list(CONTRACT.features)][start : start + 7]))
 
     assert split.facts() == gated(night).facts()
 

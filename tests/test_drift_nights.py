@@ -50,7 +50,7 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     names = np.repeat([f"p{n}" for n in range(60)], 5)
     table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
-    raw = past.values.but(past.raw)
+    raw = {**past.values, **past.raw}
     gates = Gates(profile(past.measured, contract, past.group), contract)
 
     violations, _ = check_cohort(

@@ -174,14 +174,6 @@ def test_classes_of_patients_are_judged_by_patient(judged):
         validate(model, tissue[tissue["tissue"] != "lesion"])
 
 
-def test_a_one_class_score_has_no_chance_elsewhere_either(cohort, elsewhere):
-    model = train(cohort, "one_class", search=1, folds=3, beside=())
-
-    calibration = validate(model, elsewhere).figures.calibration["yes"]
-
-    assert not calibration.earned and "one-class" in calibration.reason
-
-
 def test_the_command_writes_a_document_and_a_page_that_draws_again(
     logistic_model, elsewhere, found, tmp_path
 ):

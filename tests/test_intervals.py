@@ -19,7 +19,7 @@ from screening.metrics.intervals import (
 )
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc, average_precision, delong, placements, ranking, spread
-from screening.metrics.tally import Tally, group_codes, rate_bands, spaced_thresholds
+from screening.metrics.tally import Tally, rate_bands
 from screening.schemas.figures import MinSensitivity
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -86,12 +86,6 @@ def test_a_bootstrap_of_few_units_is_widened():
     assert percentiles(draws, 10)[1] == pytest.approx(2.262 * np.sqrt(10 / 9), abs=0.05)
 
 
-def test_draws_that_lack_a_class_are_left_out():
-    draws = np.array([0.1, 0.2, np.nan, 0.3])
-
-    assert np.isfinite(percentiles(draws, 30)).all()
-
-
 @pytest.mark.parametrize(("alike", "effect"), [(1, 1.0), (5, 5.0)])
 def test_design_effect_is_rows_per_group_when_they_are_copies(alike, effect):
     events = np.repeat(np.random.default_rng(0).random(400) < 0.3, alike)
@@ -151,11 +145,6 @@ def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure
     assert once["average_precision"].ends == pytest.approx(often["average_precision"].ends)
 
 
-def test_groups_of_one_row_leave_rows_independent():
-    assert group_codes(["b", "a", "c"]) is None
-    assert group_codes(["b", "a", "b"]).tolist() == [1, 0, 1]
-
-
 def test_the_predictive_interval_is_bayes_at_its_centre():
     low, high = predictive_interval(0.1, (0.9, 0.9, 0.9), (0.2, 0.2, 0.2))
 
@@ -173,24 +162,6 @@ def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
 
     spread = np.sqrt(design_effect(scores > 0, codes) * p * (1 - p) / 1200)
     assert np.std(hits[:, 1] / hits[:, 0]) == pytest.approx(spread, rel=0.08)
-
-
-def test_pooling_many_groups_into_blocks_keeps_the_interval():
-    rng = np.random.default_rng(0)
-    codes = np.repeat(np.arange(5000), 2)
-    scores = rng.normal(size=5000)[codes]
-    bands = rate_bands(Tally(scores, np.ones(10_000, bool), codes, np.array([-np.inf, 0.0])), True)
-
-    assert (bands[1] - bands[0])[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 5000), rel=0.1)
-
-
-def test_spaced_thresholds_are_scores_and_hold_both_extremes():
-    scores = np.random.default_rng(0).normal(size=5000)
-    spaced = spaced_thresholds(scores, np.arange(5000) < 50, 100)
-
-    assert np.isin(spaced, scores).all()
-    assert (spaced[0], spaced[-1]) == (scores.min(), scores.max())
-    assert len(spaced) <= 102
 
 
 def of_patients(seed: int, patients: int, voxels: int, correlation: float) -> tuple[np.ndarray, np.ndarray]:
@@ -291,10 +262,6 @@ def test_independent_rows_that_happen_to_stand_in_groups_share_nothing():
     counts, middle = rng.binomial(5, 0.3, (4000, 1)), rng.binomial(5, 0.5, 4000)
 
     assert shared_design(counts, np.full(4000, 5), middle) == pytest.approx(1.0, abs=0.07)
-
-
-def test_where_all_rows_agree_each_group_is_worth_one():
-    assert shared_design(np.full((6, 1), 10), np.full(6, 10), np.array([5] * 6)) == 10
 
 
 @pytest.mark.parametrize("end", [0, 1])

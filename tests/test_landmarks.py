@@ -82,7 +82,7 @@ def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
     assert roc_auc_score(of_z, machine.decision_function(z)) > roc_auc_score(of_z, exact) - 0.005
 
 
-@pytest.mark.parametrize("given", [{}, {"factor": Bumps("alpha")}], ids=["plain", "factor"])
+@pytest.mark.parametrize("given", [{}, {"factor": Bumps(h="alpha")}], ids=["plain", "factor"])
 def test_one_class_landmarks_enclose_the_share_asked_for(given):
     x, _ = cloud(share=0.0)
     exact = OneClassSVM(KERNEL, nu=0.1, **given).fit(x)

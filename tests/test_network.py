@@ -378,7 +378,7 @@ def test_a_night_that_the_system_kills_says_its_signal_and_ends_no_other(tmp_pat
     multiprocessing.active_children()[0].kill()
     thread.join()
 
-    assert (ended[0].code, ended[0].said.partition(",")[0]) == (2, "ended without a word (-9)")
+    assert (ended[0].code, ended[0].message.partition(",")[0]) == (2, "ended without a word (-9)")
     assert processes.run(["recipes"], {}, 1, 60).code == 0
     [os.close(end) for end in held]
 

@@ -1,13 +1,11 @@
 """What a page says: each figure is its document's, and states and phrases are those of the clinic."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from report_fixture import judged, nosocomial_model, nosocomial_run
-from test_report_blocks import appraised, appraised_run
+from report_fixture import nosocomial_model, nosocomial_run
 
 from screening.ledger.database import STATES
 from screening.report import render_model, render_run
@@ -15,61 +13,6 @@ from screening.schemas.history import NightRun
 from screening.schemas.run import Counts, State
 
 ROOT = Path(__file__).parents[1]
-PAGES = {
-    "model": (render_model, lambda: appraised(nosocomial_model())),
-    "run": (render_run, lambda: judged(appraised_run())),
-}
-
-
-class Cells(HTMLParser):
-    """The rows of tables and the terms of lists, as texts."""
-
-    def __init__(self, html: str):
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        if tag == "tr" or (tag == "div" and self.rows is not None):
-            self.rows.append([])
-        if tag in ("th", "td", "dt", "dd") and self.rows:
-            self.rows[-1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data
-
-    def named(self, name: str) -> list[list[str]]:
-        texts = [[" ".join(cell.split()) for cell in row] for row in self.rows]
-        return [row[1:] for row in texts if row and row[0] == name]
-
-
-def as_percent(share: float) -> str:
-    """A share between a tenth and 99 hundredths."""
-    assert 0.1 <= share < 0.99
-    return f"{100 * share:.0f}%"
-
-
-def ends(estimate: dict) -> str:
-    return f"{100 * estimate['low']:.0f}–{100 * estimate['high']:.0f}%"
-
-
-@pytest.mark.parametrize("kind", PAGES)
-def test_every_figure_of_the_operating_point_is_the_documents(kind):
-    render, made = PAGES[kind]
-    document = made()
-    model = document if kind == "model" else document["model"]
-    (point,) = model["operating_points"]
-    cells = Cells(render(document))
-
-    for name in ("sensitivity", "specificity", "ppv", "npv"):
-        title = name.upper() if len(name) == 3 else name.capitalize()
-        ((figure, _),) = cells.named(title)[:1]
-        assert figure == f"{as_percent(point[name]['value'])} {ends(point[name])}"
-    assert cells.named("NNE")[0][0] == f"{point['nne']['value']:.1f}"
-    assert cells.named("Flags per 100 rows")[0][0] == f"{100 * point['flag_rate']['value']:.1f}"
-    threshold = cells.named("Threshold")[0][0].replace("−", "-")
-    assert float(threshold) == pytest.approx(point["threshold"], abs=6e-4)
 
 
 @pytest.mark.parametrize("figure", ["sensitivity", "specificity", "ppv", "npv"])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fixture import nosocomial_model, nosocomial_run, with_lines
+from report_fixture import hostile, nosocomial_model, nosocomial_run, with_lines
 from report_voxel_fixture import voxel_model, voxel_run
 from test_comparison import QUICK, cohort, table
 from test_history import simulate
@@ -84,10 +84,14 @@ def compared(tmp_path_factory):
     return render_comparison(found.document)
 
 
-@pytest.fixture(params=["nights", "compared", "model", "voxel model", "voxel run", "case"])
+@pytest.fixture(
+    params=["nights", "compared", "hostile", "lines", "model", "voxel model", "voxel run", "case"]
+)
 def page(request):
     run = nosocomial_run()
     made = {
+        "hostile": lambda: render_run(hostile(nosocomial_run())),
+        "lines": lambda: render_run(with_lines()),
         "model": lambda: render_model(nosocomial_model()),
         "voxel model": lambda: render_model(voxel_model()),
         "voxel run": lambda: render_run(voxel_run()),

@@ -92,14 +92,6 @@ def test_printing_goes_back_to_the_validated_threshold(opened, tmp_path):
     assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
 
 
-@pytest.mark.parametrize("document", [with_lines, lambda: hostile(nosocomial_run())])
-def test_page_does_not_scroll_sideways_on_a_narrow_screen(opened, document):
-    view, _ = opened(render_run(document()))
-    view.set_viewport_size({"width": 320, "height": 900})
-
-    assert view.evaluate("document.documentElement.scrollWidth") <= 320
-
-
 def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened):
     view, _ = opened(render_run(nosocomial_run()))
     asked: list[str] = []

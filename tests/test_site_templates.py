@@ -51,25 +51,22 @@ def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, mo
     assert (model / "model.json").read_bytes() == (place / "plain" / "model.json").read_bytes()
 
 
-def test_the_page_of_a_night_is_the_sites(place, model, tmp_path):
-    screen("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", place / "own")
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        (("score", "model", "night.csv", "--out", "run"), "run"),
+        (("threshold", "plain", "--g-mean", "--reason", "a test"), "plain"),
+        (("compare", "past.csv", "--recipes", "svm,logistic", *QUICK, "--out", "compared"), "compared"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.usefixtures("model")
+def test_every_page_is_the_sites(place, monkeypatch, words, page):
+    monkeypatch.chdir(place)
 
-    assert "<p>St Elsewhere</p><header" in page and "<style>body{color:#123}" in page
+    screen(*words, "--templates", "own")
 
-
-def test_another_threshold_keeps_the_sites_page(place, model):
-    words = ("threshold", place / "plain", "--g-mean", "--reason", "a test")
-    screen(*words, "--templates", place / "own")
-
-    assert "<p>St Elsewhere</p>" in (place / "plain" / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_page_of_a_comparison_is_the_sites(place, tmp_path):
-    words = ("compare", place / "past.csv", "--recipes", "svm,logistic", *QUICK)
-    screen(*words, "--out", tmp_path / "compared", "--templates", place / "own")
-
-    assert "<p>St Elsewhere</p>" in (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_path, monkeypatch):

@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
 from screening.monitoring.drift import profile
 from screening.schemas.figures import MinSensitivity, Threshold
 from screening.schemas.model import TaskFacts
-from screening.scoring.reference_distribution import BINS, Standing, among_past, rarity_range
+from screening.scoring.reference_distribution import BINS, ScoreHistogram, among_past, rarity_range
 
 TASK = TaskFacts(kind="binary", label="ill", positive=["yes"], classes=["negative", "yes"], watched=["yes"])
 SCORES = st.lists(st.floats(-5, 5), min_size=2, max_size=60)
 
 
-def standing(scores, ill, group=None, threshold: float = 0.0) -> Standing:
+def standing(scores, ill, group=None, threshold: float = 0.0) -> ScoreHistogram:
     table = {"score": np.asarray(scores, float), "label": np.where(ill, "yes", "no")}
     table |= {} if group is None else {"group": group}
     contract = SimpleNamespace(group=None if group is None else "patient")
-    return Standing(
+    return ScoreHistogram(
         SimpleNamespace(
-            held_out=Columns(table, len(table["score"])), contract=contract, facts=SimpleNamespace(task=TASK),
+            held_out=table, contract=contract, facts=SimpleNamespace(task=TASK),
             thresholds=np.array([threshold]),
         )
     )  # fmt: skip
@@ -106,7 +106,7 @@ def past():
     table = pd.DataFrame({"fever": np.linspace(36, 40, 200), "line": line, "ward": ward})
     kinds = {"fever": "number", "line": "boolean", "ward": "category"}
     contract = Contract.from_dict({"features": {name: {"type": kind} for name, kind in kinds.items()}})
-    return profile(Columns.of(table), contract).features
+    return profile(columns_of(table), contract).features
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import inspect
 import re
 import runpy
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
@@ -120,34 +119,11 @@ def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
     assert max(path.stat().st_size for path in script["FOLDER"].iterdir()) < 50_000
 
 
-UNEARNED = [("one_class", "learns from patients without"), ("logistic", "too few to calibrate")]
+def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohort):
+    model = trained(cohort, "one_class", search=1)
 
-
-@pytest.mark.parametrize(("recipe", "reason"), UNEARNED)
-def test_chances_that_were_not_earned_are_refused_with_the_reason(recipe, reason):
-    table = patients(110)
-    model = train(
-        read_cohort(table, label="ill", id="patient", need_label=True),
-        recipe,
-        search=1,
-        forward=False,
-        beside=(),
-    )
-
-    with pytest.raises(ModelError, match=reason):
-        model.predict_proba(table)
-
-
-def test_chances_are_those_of_the_scored_table():
-    samples = files("screening.sample_cohorts")
-    past = read_cohort(samples / "nosocomial_past.csv", samples / "nosocomial.toml")
-    model = train(past, "logistic", search=1, forward=False, beside=())
-
-    chances = model.predict_proba(samples / "nosocomial_night.csv")
-
-    table = model.score_frame(samples / "nosocomial_night.csv")
-    assert chances[:, 1].tolist() == table["chance"].tolist()
-    assert len(set(chances[:, 1])) > 10
+    with pytest.raises(ModelError, match="learns from patients without"):
+        model.predict_proba(patients(60, seed=1))
 
 
 def test_chances_of_several_watched_classes_are_refused():

@@ -7,7 +7,6 @@ from flow_cohorts import patients, written
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
-from screening.schemas.figures import MaxFlagRate
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +34,6 @@ def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model, trai
     again = trained(cohort, "svm", search=4, jobs=2)
 
     assert again.digest == model.digest
-
-
-def test_another_rule_moves_the_threshold_and_nothing_else(cohort, model, trained):
-    other = trained(cohort, "svm", search=4, rule=MaxFlagRate(0.1))
-
-    assert other.thresholds[0] > model.thresholds[0]
-    assert np.array_equal(other.validation["score"], model.validation["score"])
 
 
 def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort, trained):

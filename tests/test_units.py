@@ -9,7 +9,7 @@ from drift_gates import gated
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.monitoring.drift import Gates, profile
 from screening.monitoring.units import (
     KNOWN_BOUND,
@@ -184,7 +184,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     """What is said of a night beside 600 values of a log-normal distribution (sd 0.35)."""
     contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
     past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
-    training = profile(Columns.of(past), contract).features["creatinine"]
+    training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
     return unit_shift(
         night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance

@@ -8,9 +8,7 @@ import pytest
 from comparison_outcomes import outcome
 from hypothesis import given
 from hypothesis import strategies as st
-from report_fixture import nosocomial_model
-from test_report import Outline
-from test_report_blocks import appraised
+from report_fixture import Outline, appraised, nosocomial_model
 
 from screening.metrics.calibration import chances
 from screening.model_selection.judge import differences

@@ -99,15 +99,29 @@ def score(
         logs.note(f"column {label} holds no label tonight: nothing is evaluated")
     logs.about(peak_mb=logs.peak_mb())
     logs.done("the night is scored and its run directory is complete")
-    print_answer(answer, as_json)
+    print_answer(answer if as_json else _in_words(answer), as_json)
     if strict and run.attention:
         words = " ".join(each.words for each in run.attention)
         logs.note(f"the run is complete but wants attention: {words}")
         raise typer.Exit(ATTENTION)
 
 
+def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer for a terminal: counts as the page has them, nothing of what there is none of."""
+    from screening.schemas.history import CASE_COUNTS
+
+    counts = answer["counts"]
+    lines = [
+        f"{counts['flagged']:,} flagged of {counts['scored']:,} rows scored; "
+        f"{counts['read']:,} read, {counts['refused']:,} refused"
+    ]
+    states = [(name, counts[name]) for name in CASE_COUNTS[1:] if counts[name] is not None]
+    lines += [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in states)] if states else []
+    return {key: value for key, value in answer.items() if value or key == "attention"} | {"counts": lines}
+
+
 def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bool) -> PageFolder | None:
-    """Where a copy of the page goes; what stands in its way is said before the night is scored."""
+    """Where a copy of the page goes; what stands in its way is refused before the night is scored."""
     if publish is None:
         if mode or group:
             raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
@@ -187,7 +201,7 @@ def run(
     night = night_of_date(date)
     logs.about(night=night)
     overview, page = run_night(
-        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, told=logs.relay,
+        network, night, only=only or (), accept_delivery=accept_delivery, strict=strict, relay=logs.relay,
         cluster=cluster,
     )  # fmt: skip
     answer = overview.to_dict() | {"overview": str(page)}
@@ -335,7 +349,7 @@ def report(
         Path | None,
         typer.Option(
             metavar="KEYFILE",
-            help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
+            help="With --out: a de-identified copy of a run's page (k = 5); pseudonyms by this secret.",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

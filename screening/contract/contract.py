@@ -272,8 +272,8 @@ class Contract(BaseModel):
         features = content.get("features")
         for feature in features.values() if isinstance(features, dict) else ():
             if isinstance(feature, dict) and isinstance(feature.get("labels"), str):
-                words = read_bounded(path.parent / feature["labels"], MOST_BYTES, UsageError)
-                rows = csv.reader(words.decode("utf-8-sig", errors="replace").splitlines())
+                table = read_bounded(path.parent / feature["labels"], MOST_BYTES, UsageError)
+                rows = csv.reader(table.decode("utf-8-sig", errors="replace").splitlines())
                 feature["labels"] = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2}
         return cls.from_dict(content, place=path.name)
 

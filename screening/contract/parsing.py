@@ -51,12 +51,12 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
 
     Null, empty and blank cells are missing, and at fault of kind `absent` if that is given.
     """
-    words = texts(plain(cells))
-    if words is None:
+    column = texts(plain(cells))
+    if column is None:
         return _unreadable(cells, "unreadable", None)
-    bare = trimmed(words)
+    bare = trimmed(column)
     empty = pc.fill_null(pc.equal(bare, ""), True)
-    typed = Typed(_shared(pc.if_else(empty, None, bare if trim else words)))
+    typed = Typed(_shared(pc.if_else(empty, None, bare if trim else column)))
     if absent:
         typed.fault(absent, np.asarray(empty))
     return typed
@@ -64,20 +64,20 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
 
 def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
     """Texts in which a blank has the text above it, the first one `above`."""
-    words = texts(plain(cells))
-    if words is None:
+    column = texts(plain(cells))
+    if column is None:
         return cells
-    words = pc.if_else(pc.equal(trimmed(words), ""), None, words).cast(pa.string())
-    return pc.fill_null_forward(pa.concat_arrays([pa.array([above], pa.string()), words])).slice(1)
+    column = pc.if_else(pc.equal(trimmed(column), ""), None, column).cast(pa.string())
+    return pc.fill_null_forward(pa.concat_arrays([pa.array([above], pa.string()), column])).slice(1)
 
 
 def read_time(cells: pa.Array, order: str | None) -> Typed:
     """Type a time column: dates to datetime64[us], zones to UTC; `order` is that of day and month."""
     cells = plain(cells)
-    words = texts(cells)
-    if words is None or is_numeric(cells):
+    column = texts(cells)
+    if column is None or is_numeric(cells):
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
-    distinct, codes = _coded(_given(words))
+    distinct, codes = _coded(_given(column))
     moments = [*(moment(text, order) for text in distinct), None]
     typed = Typed(np.array(moments, dtype="datetime64[us]")[codes])
     typed.fault("not_time", np.isnat(typed.values))
@@ -98,9 +98,9 @@ def _unreadable(cells: pa.Array, kind: str, missing: object) -> Typed:
     return typed
 
 
-def _given(words: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
+def _given(column: pa.Array, missing_values: Sequence[str] = ()) -> pa.Array:
     """Trimmed texts, null where they are missing."""
-    bare = trimmed(words)
+    bare = trimmed(column)
     missing = pa.array(["", *(text.strip() for text in missing_values)], bare.type)
     return pc.if_else(pc.is_in(bare, missing), None, bare)
 
@@ -136,10 +136,10 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 
 def _words(cells: pa.Array, feature: Feature) -> Typed:
     """Truths as 0 and 1, and texts that have an order as their places in it."""
-    words = texts(cells)
-    if words is None:
+    column = texts(cells)
+    if column is None:
         return _unreadable(cells, "unreadable", np.nan)
-    given = _given(words, feature.missing_values)
+    given = _given(column, feature.missing_values)
     if feature.type == "ordinal":
         codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
         return _meant(given, lambda text: codes.get(text, "unknown_category"))
@@ -151,24 +151,24 @@ def _words(cells: pa.Array, feature: Feature) -> Typed:
 
 
 def _categories(cells: pa.Array, feature: Feature) -> Typed:
-    words = texts(cells)
-    if words is None:
+    column = texts(cells)
+    if column is None:
         return _unreadable(cells, "unreadable", None)
-    given = _given(words, feature.missing_values)
+    given = _given(column, feature.missing_values)
     typed = Typed(_shared(given))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
-        known = pc.or_(pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given))
+        listed = pc.or_(pc.is_in(given, pa.array(feature.categories, given.type)), pc.is_null(given))
         # The text stays: where the row is scored all the same, it is unknown, not missing.
-        typed.fault("unknown_category", ~np.asarray(known))
+        typed.fault("unknown_category", ~np.asarray(listed))
     return typed
 
 
 def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
     """Numbers that texts mean, NaN where missing or at fault; of a fault `meaning` gives the kind."""
-    words, codes = _coded(given)
-    meant = [meaning(text) for text in words]
+    distinct, codes = _coded(given)
+    meant = [meaning(text) for text in distinct]
     numbers = [value if isinstance(value, float) else np.nan for value in meant]
     typed = Typed(np.array([*numbers, np.nan])[codes])
     for kind in dict.fromkeys(value for value in meant if isinstance(value, str)):
@@ -178,8 +178,8 @@ def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
 
 def _shared(given: pa.Array) -> np.ndarray:
     """Texts as objects, equal ones as one, None where missing."""
-    words, codes = _coded(given)
-    return np.array([*words, None], dtype=object)[codes]
+    distinct, codes = _coded(given)
+    return np.array([*distinct, None], dtype=object)[codes]
 
 
 def _coded(given: pa.Array) -> tuple[list[str], np.ndarray]:

@@ -135,13 +135,13 @@ class Violations:
         self.n_sound += int(np.count_nonzero(sound))
         return sound
 
-    def add_repeats(self, files: Sequence[Part], places: np.ndarray) -> None:
+    def add_repeats(self, files: Sequence[Part], positions: np.ndarray) -> None:
         """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
         start = 0
         for file in files:
             rows = file.rows or 0
-            mine = places[(places >= start) & (places < start + rows)] - start
-            self.add(file.name, self.contract.id or "", "repeated_id", 1 + mine)
+            own = positions[(positions >= start) & (positions < start + rows)] - start
+            self.add(file.name, self.contract.id or "", "repeated_id", 1 + own)
             start += rows
 
     def concluded(self, several_files: bool) -> list[str]:
@@ -161,8 +161,8 @@ class Violations:
     def _line(self, key: tuple[str, str, str], several_files: bool) -> str:
         file, column, kind = key
         what, remedy = FAULTS[kind]
-        place = f"{file}, " if several_files else ""
-        where = f"{place}column '{column}'" if column else f"{place}whole row"
+        prefix = f"{file}, " if several_files else ""
+        where = f"{prefix}column '{column}'" if column else f"{prefix}whole row"
         count = self._counts[key]
         rows = f"row{'s' * (count > 1)} {first_of(self._rows[key], SHOWN_ROWS, count)}"
         return f"{where}, {rows}: {what}; {remedy}"
@@ -175,9 +175,9 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
         present = {*file.header}
         absent = [name for name in dict.fromkeys(columns) if name not in present]
         if absent:
-            shown = ", ".join(f"'{name}'" for name in absent)
+            names = ", ".join(f"'{name}'" for name in absent)
             faults.append(
-                f"{file.name}: missing column{'s' * (len(absent) > 1)} {shown} "
+                f"{file.name}: missing column{'s' * (len(absent) > 1)} {names} "
                 f"(the file has {len(file.header)} columns); rename it there or correct the name given"
                 f"{did_you_mean(absent[0], file.header)}"
             )

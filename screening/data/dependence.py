@@ -33,7 +33,7 @@ CODE = "rows_of_one_patient"
 # The head of a table is enough to see how it is made; fewer rows show nothing.
 MOST_ROWS, FEWEST_ROWS = 20_000, 30
 # Rows whose nearest others are looked for, and among how many.
-ASKED, AMONG = 1_000, 10_000
+PROBES, AMONG = 1_000, 10_000
 # Lines of the file that are near, and those as near by chance; on clinical tables with several rows a patient
 # the shares' ratio was 7.5 to 112, on 27 without 0.7 to 2.7 (docs/benchmarks.md).
 NEAR, BEYOND = 3, (10, 40)
@@ -91,9 +91,9 @@ class Sign:
         return f"{self.seen} '{self.column}' was therefore made the group, the patient of a row; review"
 
 
-def refuse_dependent(found: Sequence[Sign]) -> None:
+def refuse_dependent(signs: Sequence[Sign]) -> None:
     """UsageError where rows are surely of the same patients and nobody has said which."""
-    certain = [sign for sign in found if sign.certain]
+    certain = [sign for sign in signs if sign.certain]
     if certain:
         seen = " ".join(f"{sign.seen} {sign.remedy}" for sign in certain)
         raise UsageError(
@@ -121,7 +121,7 @@ def dependence(
         if rows >= MOST_ROWS:
             break
     frame = pd.DataFrame(
-        {name: _as_numbers(pa.concat_arrays(words)[:MOST_ROWS]) for name, words in parts.items()}
+        {name: _as_numbers(pa.concat_arrays(cells)[:MOST_ROWS]) for name, cells in parts.items()}
     )
     if contract.group:
         # A group of which every row has its own binds nothing, so that only a stem may.
@@ -130,9 +130,9 @@ def dependence(
     return signs(frame.drop(columns=[name for name in (contract.label, contract.time) if name in frame]))
 
 
-def reasons(found: list[Sign]) -> list[Reason]:
+def reasons(signs: list[Sign]) -> list[Reason]:
     """What a model's page says of signs, one reason each."""
-    return [Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy) for sign in found]
+    return [Reason(CODE, sign.seen, sign.column or None, remedy=sign.remedy) for sign in signs]
 
 
 def head_columns(source: Source) -> list[str]:
@@ -140,29 +140,29 @@ def head_columns(source: Source) -> list[str]:
     first, *others = (file.header for file in source.files)
     return [
         name
-        for place, name in enumerate(first)
-        if (name or not place) and all(name in header for header in others)
+        for position, name in enumerate(first)
+        if (name or not position) and all(name in header for header in others)
     ]
 
 
 def _words(cells: pa.Array, decimal: str) -> pa.Array:
     """Texts with a decimal point, null where blank."""
-    words = texts(plain(cells))
-    if words is None:
+    column = texts(plain(cells))
+    if column is None:
         return pa.nulls(len(cells), pa.string())
-    words = pc.utf8_trim_whitespace(words.cast(pa.string()))
-    words = pc.replace_substring(words, decimal, ".") if decimal != "." else words
-    return pc.if_else(pc.equal(words, ""), None, words)
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    column = pc.replace_substring(column, decimal, ".") if decimal != "." else column
+    return pc.if_else(pc.equal(column, ""), None, column)
 
 
-def _as_numbers(words: pa.Array) -> np.ndarray:
+def _as_numbers(column: pa.Array) -> np.ndarray:
     """A column as numbers where nearly all its cells are; zeros that lead are a name's."""
-    led = pc.any(pc.match_substring_regex(words, LED_BY_ZERO)).as_py()
-    numbers = None if led else fast_numbers(words, ".")
+    led = pc.any(pc.match_substring_regex(column, LED_BY_ZERO)).as_py()
+    numbers = None if led else fast_numbers(column, ".")
     if numbers is None:
-        cells = np.array(words.to_pylist(), dtype=object)
+        cells = np.array(column.to_pylist(), dtype=object)
         numbers = pd.to_numeric(cells, errors="coerce").astype(float)
-        if led or np.isfinite(numbers).sum() < 0.9 * (len(words) - words.null_count):
+        if led or np.isfinite(numbers).sum() < 0.9 * (len(column) - column.null_count):
             return cells
     return numbers
 
@@ -204,7 +204,7 @@ class _Table:
         self.unsorted = [n for n, codes in self.values.items() if not _sorted(codes, self.chance[n])]
         self.n_rows = min(len(frame), AMONG)
         rng = np.random.default_rng(0)
-        self.asked = np.sort(rng.choice(self.n_rows, min(ASKED, self.n_rows), replace=False))
+        self.probes = np.sort(rng.choice(self.n_rows, min(PROBES, self.n_rows), replace=False))
         # Of rows alike in every value, chance says which is the nearest, and not their places.
         self.parts = {
             name: part + 1e-6 * rng.normal(size=part.shape)
@@ -217,13 +217,13 @@ class _Table:
         return np.hstack(parts) if parts else np.zeros((self.n_rows, 0))
 
     def nearest(self, *without: str) -> np.ndarray | None:
-        """The row nearest to each asked one, shape (n_asked,); None where rows have no values."""
+        """The row nearest to each probe, shape (n_probes,); None where rows have no values."""
         matrix = self.matrix(*without)
         if not matrix.shape[1]:
             return None
         index = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(matrix)
-        two = index.kneighbors(matrix[self.asked], return_distance=False)
-        return np.where(two[:, 0] == self.asked, two[:, 1], two[:, 0])
+        two = index.kneighbors(matrix[self.probes], return_distance=False)
+        return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
 
     def together(self, groups: np.ndarray, *without: str) -> float:
         """How often the nearest other row is of one's group, as a multiple of chance; 0 if by chance."""
@@ -231,8 +231,8 @@ class _Table:
         if nearest is None:
             return 0.0
         groups = groups[: self.n_rows]
-        share, chance = np.mean(groups[self.asked] == groups[nearest]), _pairs(groups) / _pairs(0 * groups)
-        if share * len(self.asked) < 5 or share < chance + 5 * np.sqrt(chance / len(self.asked)):
+        share, chance = np.mean(groups[self.probes] == groups[nearest]), _pairs(groups) / _pairs(0 * groups)
+        if share * len(self.probes) < 5 or share < chance + 5 * np.sqrt(chance / len(self.probes)):
             return 0.0
         return float(share / max(chance, 1 / len(groups)))
 
@@ -334,8 +334,8 @@ def _first_rows(table: _Table) -> Iterator[Sign]:
         inside = ~given[1 : table.n_rows]
         alike = inside.any() and not inside.all() and steps.any()
         alike = alike and mannwhitneyu(steps[inside], steps[~inside], alternative="less").pvalue < 1e-3
-        others = (other for place, other in table.frame.items() if place != name)
-        merged = any((other.notna().to_numpy() == given).all() for other in others)
+        others = (column for label, column in table.frame.items() if label != name)
+        merged = any((column.notna().to_numpy() == given).all() for column in others)
         certain = bool(merged or alike)
         if certain or is_called(str(name), "row", "patient"):
             seen = (
@@ -402,14 +402,14 @@ def _near_in_file(table: _Table) -> Iterator[Sign]:
             return
         # Where rows were sorted by a score, equal ones lie together, and of others a column runs one way.
         differ = np.any(
-            [table.values[name][nearest] != table.values[name][table.asked] for name in names], axis=0
+            [table.values[name][nearest] != table.values[name][table.probes] for name in names], axis=0
         )
-        lag = np.where(differ, np.abs(nearest - table.asked), n_rows)
+        lag = np.where(differ, np.abs(nearest - table.probes), n_rows)
         near = float(np.mean(lag <= NEAR))
         beyond = float(np.mean((lag >= BEYOND[0]) & (lag <= BEYOND[1]))) * by_chance
         if near < max(LEAST_NEAR, 12 / n_rows) or (near + FLOOR) / (beyond + FLOOR) < LEAST_CONTRAST:
             return
-        pairs = np.sort([table.asked, nearest], axis=0)[:, lag <= NEAR]
+        pairs = np.sort([table.probes, nearest], axis=0)[:, lag <= NEAR]
         # Values that nearly always rise from one to the other, or nearly always fall.
         steps = {name: np.diff(table.values[name][pairs], axis=0) for name in names}
         rises = {name: step[step != 0] > 0 for name, step in steps.items()}
@@ -435,16 +435,16 @@ def _copies(table: _Table) -> Iterator[Sign]:
         if abs(np.corrcoef(table.values[first], table.values[second])[0, 1]) > 0.9:
             continue
         # Each missing value has a code of its own: two that are missing agree in nothing.
-        one, two = (
+        first_codes, second_codes = (
             np.where(table.frame[name].isna(), len(codes) + np.arange(len(codes)), codes)
             for name, codes in ((name, table.values[name]) for name in (first, second))
         )
-        both = np.unique(one * 2 * len(two) + two, return_inverse=True)[1]
+        both = np.unique(first_codes * 2 * len(second_codes) + second_codes, return_inverse=True)[1]
         shared = float(np.mean(np.bincount(both)[both] > 1))
-        if shared <= best or _pairs(both) < 5 * _pairs(one) * table.chance[second]:
+        if shared <= best or _pairs(both) < 5 * _pairs(first_codes) * table.chance[second]:
             continue
         thirds = [name for name in table.values if name not in (first, second) and table.chance[name] <= 0.8]
-        same = [_follows(table, name, both, one, two) for name in thirds]
+        same = [_follows(table, name, both, first_codes, second_codes) for name in thirds]
         # What a ward or a region has in common follows too; its patients differ in sex and most else.
         coarse = [table.chance[name] > FINE for name in thirds]
         if (
@@ -459,12 +459,14 @@ def _copies(table: _Table) -> Iterator[Sign]:
         )
 
 
-def _follows(table: _Table, name: str, both: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
+def _follows(
+    table: _Table, name: str, both: np.ndarray, first_codes: np.ndarray, second_codes: np.ndarray
+) -> bool:
     """Whether rows that agree in both columns agree in a third one, unlike those that agree in one."""
     third, n_rows = table.values[name], len(both)
     shares = [
         _pairs(np.unique(codes * n_rows + third, return_inverse=True)[1]) / max(_pairs(codes), 1.0)
-        for codes in (both, one, two)
+        for codes in (both, first_codes, second_codes)
     ]
     return shares[0] >= 0.9 and max(shares[1:]) <= (shares[0] + table.chance[name]) / 2
 

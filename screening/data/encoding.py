@@ -13,7 +13,7 @@ import pandas as pd
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.errors import CohortError, ModelError
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns, absent, count_rows
 
 # A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
 LEAST_SPREAD = 0.1
@@ -62,15 +62,15 @@ class Encoder:
                 missing_level = feature.missing == "category"
                 self._learned[name] = Category.learned(values, feature.categories, missing_level)
                 continue
-            there = values[~np.isnan(values)]
-            if not there.size:
+            present = values[~np.isnan(values)]
+            if not present.size:
                 self._learned[name] = 0.0
             elif feature.type == "boolean":
-                self._learned[name] = float(there.mean() > 0.5)
+                self._learned[name] = float(present.mean() > 0.5)
             elif feature.type == "number":
-                self._learned[name] = float(np.median(there))
+                self._learned[name] = float(np.median(present))
             else:
-                self._learned[name] = float(np.quantile(there, 0.5, method="lower"))
+                self._learned[name] = float(np.quantile(present, 0.5, method="lower"))
         self._name_columns()
         raw = self._raw(cohort.values)
         self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
@@ -92,7 +92,7 @@ class Encoder:
             name: np.array([value], dtype=object if isinstance(value, str | None) else np.float64)
             for name, value in self.medians.items()
         }
-        row = self._raw(Columns(typical, 1))[0]
+        row = self._raw(typical)[0]
         return (row - self._center) / self._scale
 
     def bundles(self) -> Bundles:
@@ -125,22 +125,13 @@ class Encoder:
         Raises ModelError: the arrays do not belong to this contract.
         """
         encoder = cls(contract)
-        try:
-            names, levels = (state[key].astype(str).tolist() for key in ("features", "levels"))
-            fill, center, scale = (state[key].astype(np.float64) for key in ("fill", "center", "scale"))
-            counts = state["level_counts"].astype(np.int64)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError("the encoder's arrays are incomplete; train the model again") from error
-        of_text = [feature.type == "category" for _, feature in sorted(contract.features.items())]
-        if not (
-            names == [*encoder._learned]
-            and len(counts) == len(fill) == len(names)
-            and ((counts > 0) == of_text).all()
-            and counts.sum() == len(levels)
-            and np.isfinite(fill).all()
-        ):
+        names, levels = (state[key].astype(str).tolist() for key in ("features", "levels"))
+        counts, center, scale = state["level_counts"], state["center"], state["scale"]
+        if names != [*encoder._learned] or counts.sum() != len(levels):
             raise ModelError("the encoder's arrays belong to another contract; train the model again")
-        for name, value, count, end in zip(names, fill.tolist(), counts, counts.cumsum(), strict=True):
+        for name, value, count, end in zip(
+            names, state["fill"].tolist(), counts, counts.cumsum(), strict=True
+        ):
             encoder._learned[name] = value
             if count:
                 typical, *own = levels[end - count : end]
@@ -181,7 +172,7 @@ class Encoder:
 
     def _raw(self, features: Columns) -> np.ndarray:
         """Encoded columns before centring and scaling."""
-        raw = np.zeros((features.n_rows, len(self.names)))
+        raw = np.zeros((count_rows(features), len(self.names)))
         at = 0
         for name, learned in self._learned.items():
             values = features[name]
@@ -279,20 +270,20 @@ class Category:
         That of beginnings is the place of the longest in a dictionary, so that codes that begin alike stand
         beside each other, and a chapter is a range.
         """
-        place = dict(zip(self.levels, range(1, len(self.levels) + 1), strict=True))
+        rank = dict(zip(self.levels, range(1, len(self.levels) + 1), strict=True))
         if self.width > EVERY_VALUE:
-            place = {level: at for at, level in enumerate(sorted(self.levels), 1)}
-        steps = [place[level] for level in self.levels]
+            rank = {level: at for at, level in enumerate(sorted(self.levels), 1)}
+        steps = [rank[level] for level in self.levels]
         if self.width > WHOLE:
             shorter = ([level[:end] for end in range(len(level))] for level in self.levels)
-            before = [max(place.get(start, 0) for start in starts) for starts in shorter]
+            before = [max(rank.get(start, 0) for start in starts) for starts in shorter]
             steps = [step - less for step, less in zip(steps, before, strict=True)]
         return [*steps, *[len(steps) + 1] * self.missing_level][self._told_by_one :]
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Encode texts, (n_values, n_columns); where one column tells two values apart, NaN for another."""
         texts = values if self.missing_level else np.where(absent(values), self.typical or "", values)
-        place, distinct = pd.factorize(texts)
+        codes, distinct = pd.factorize(texts)
         # The last row is that of None, whose place is -1.
         encoded = np.zeros((len(distinct) + 1, len(self.levels) + self.missing_level))
         for row, value in enumerate(distinct):
@@ -302,7 +293,7 @@ class Category:
         encoded[-1, len(self.levels) :] = 1
         if self._told_by_one:
             encoded = np.where(encoded.any(axis=1), encoded[:, 1], np.nan)[:, None]
-        return encoded[place]
+        return encoded[codes]
 
 
 def frequent_beginnings(counts: Mapping[str, int]) -> tuple[list[str], int]:

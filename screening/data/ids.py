@@ -50,12 +50,12 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
     if cohort.contract.group or cohort.contract.coordinates:
         return []
     if column is None:
-        words = "No column names the patients: the ids on this page are row numbers of the table."
-        return [Reason(ROW_NUMBERS, words, remedy=REMEDY)]
+        text = "No column names the patients: the ids on this page are row numbers of the table."
+        return [Reason(ROW_NUMBERS, text, remedy=REMEDY)]
     if not INDEX_NAME.fullmatch(column) or not _consecutive(cohort.id):
         return []
-    words = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
-    return [Reason(ROW_NUMBERS, words, column, remedy=REMEDY)]
+    text = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+    return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
 
 
 def said_of_ids(model: ModelDocument) -> list[Reason]:
@@ -153,19 +153,19 @@ def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
     return float(hypergeom.cdf(0, n_past + n_tonight, having, n_tonight))
 
 
-def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
-    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
+    """A hash of 64 bits for each name that nobody can tell without the key, shape (n,)."""
     return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
 
 
-def kept_half(lots: np.ndarray) -> np.ndarray:
-    """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
-    return lots & np.uint64(0xFFFFFFFF)
+def short_hashes(hashes: np.ndarray) -> np.ndarray:
+    """The half of such hashes by which the ledger knows a unit on several nights, shape (n,)."""
+    return hashes & np.uint64(0xFFFFFFFF)
 
 
-def kept_lot(name: str, key: str) -> int:
-    """The number by which the ledger knows one unit on several nights of the model that is the key."""
-    return int(kept_half(keyed_lots(np.array([name], dtype=object), key))[0])
+def short_hash(name: str, key: str) -> int:
+    """The hash by which the ledger knows one unit on several nights of the model that is the key."""
+    return int(short_hashes(keyed_hashes(np.array([name], dtype=object), key))[0])
 
 
 def stem_and_end(name: str) -> tuple[str, str]:
@@ -188,13 +188,13 @@ def sizes_of_stems(names: Sequence[str]) -> list[int]:
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
-    several = [mine for mine in ends.values() if len(mine) > 1]
+    several = [endings for endings in ends.values() if len(endings) > 1]
     if len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names):
         return []
     if sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
         return []
-    running = median(_spread(mine) / len(mine) for mine in several) <= SPREAD
-    return [len(mine) for mine in ends.values()] if running else []
+    running = median(_spread(endings) / len(endings) for endings in several) <= SPREAD
+    return [len(endings) for endings in ends.values()] if running else []
 
 
 def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
@@ -213,9 +213,9 @@ def _spread(ends: list[str]) -> int:
     """From the first to the last of a stem's ends, by number or letter; of sides, their count."""
     numbers = [re.search(r"\d+$", end) for end in ends]
     if all(numbers):
-        places = [int(match[0]) for match in numbers if match]
+        positions = [int(match[0]) for match in numbers if match]
     elif all(len(end) == 1 for end in ends):
-        places = [ord(end.lower()) for end in ends]
+        positions = [ord(end.lower()) for end in ends]
     else:
         return len(ends)
-    return max(places) - min(places) + 1
+    return max(positions) - min(positions) + 1

@@ -167,20 +167,23 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
     `named`: only those whose names say so in a word.
     """
     ranks: dict[str, tuple[int, int]] = {}
-    for place, (name, summary) in enumerate(table.columns.items()):
+    for position, (name, summary) in enumerate(table.columns.items()):
         rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
         few = 2 <= summary.n_texts <= MOST_CLASSES or summary.ticked
-        if name in _taken(given) - {given.label} or not few or summary.unreadable:
+        called = name.lower() in LABELS
+        if name in _taken(given) - {given.label} or summary.unreadable or not (few or called):
             continue
-        if name.lower() in LABELS:
+        if not few:
+            ranks[name] = 6, position  # called so, and a number: somebody has to make classes of it
+        elif called:
             # A class of several values may be that of a cabin, beside one who survived or did not.
             ranks[name] = 0 if summary.n_texts <= 2 else 2, LABELS.index(name.lower())
         elif summary.n_texts <= 2 and is_called(name, "outcome"):
-            ranks[name] = 1, place
+            ranks[name] = 1, position
         elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
-            ranks[name] = 3 + (not YES_NO.fullmatch(name)), place
+            ranks[name] = 3 + (not YES_NO.fullmatch(name)), position
         elif summary.n_texts == 2:
-            ranks[name] = 5, -place  # outcomes stand at the end more often than at the beginning
+            ranks[name] = 5, -position  # outcomes stand at the end more often than at the beginning
     return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
 
 
@@ -326,11 +329,11 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
         kinds[feature["type"]].append(name)
         if feature["missing"] in ("indicator", "category"):
             kinds[f"extra column for missing (over {INDICATOR_SHARE:.0%})"].append(name)
-        for words in _remarks(summary, feature):
-            remarks[words].append(name)
-    for words, names in remarks.items():
+        for remark in _remarks(summary, feature):
+            remarks[remark].append(name)
+    for remark, names in remarks.items():
         quoted = [f"'{name}'" for name in names]
-        notes.append(f"column{'s' * (len(names) > 1)} {_listed(quoted)}: {words}")
+        notes.append(f"column{'s' * (len(names) > 1)} {_listed(quoted)}: {remark}")
     notes += [f"inferred {kind}: {_listed(names)}" for kind, names in kinds.items()]
     notes += [f"dropped, {reason}: {_listed(names)}" for reason, names in dropped.items()]
     if not features:

@@ -103,7 +103,7 @@ class CohortStream:
             values = rows.values
             for scales in self._scales or ():
                 values = scales.applied(np.asarray(rows.group), values)
-            raw = rows.values.only(self._normalised) if self._normalised else None
+            raw = {name: rows.values[name] for name in self._normalised} or None
             yield replace(rows, values=values, raw=raw)
 
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
@@ -123,8 +123,8 @@ class CohortStream:
             if sound.any() and not violations.stopped:
                 yield typed, sound
         if self.contract.id:
-            _, places = self._repeats or ids.found()
-            violations.add_repeats(self.source.files, places)
+            _, rows_repeated = self._repeats or ids.repeats()
+            violations.add_repeats(self.source.files, rows_repeated)
         if gates:
             violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
         lines = violations.concluded(len(self.source.files) > 1)
@@ -140,7 +140,7 @@ class CohortStream:
             ids = DuplicateIds()
             for _, block, _ in self._cells([self.contract.id], Violations(self.contract)):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
-            self._repeats = ids.found()
+            self._repeats = ids.repeats()
         if self._scales is None:
             features = self.contract.features
             kinds: dict[str, type[Moments] | type[Medians]] = {
@@ -203,8 +203,8 @@ class CohortStream:
             return typed.values
 
         def texts(columns: Sequence[str]) -> Columns | None:
-            words = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
-            return Columns(words, block.n_rows) if words else None
+            arrays = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
+            return arrays or None
 
         def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
             return kept(column, read_text(cells[column], absent, trim)) if column else None
@@ -221,13 +221,10 @@ class CohortStream:
             coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
             subgroups=texts(contract.subgroup),
             display=texts(self._display),
-            values=Columns(
-                {
-                    name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
-                    for name, feature in contract.features.items()
-                },
-                block.n_rows,
-            ),
+            values={
+                name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
+                for name, feature in contract.features.items()
+            },
             raw=None,
             rows=rows,
             contract=contract,
@@ -325,7 +322,7 @@ class DuplicateIds:
         self._file.write(hashed(ids).tobytes())
         self.n_rows += len(ids)
 
-    def found(self) -> tuple[np.ndarray, np.ndarray]:
+    def repeats(self) -> tuple[np.ndarray, np.ndarray]:
         """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
         n_parts = 1 + self.n_rows // HELD_ROWS
         parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
@@ -340,8 +337,8 @@ class DuplicateIds:
         self._file.seek(0)
         for start in range(0, self.n_rows, HELD_ROWS):
             held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
-            mine = np.flatnonzero(held % np.uint64(n_parts) == remainder)
-            parts.append(pd.Series(held[mine], index=start + mine))
+            members = np.flatnonzero(held % np.uint64(n_parts) == remainder)
+            parts.append(pd.Series(held[members], index=start + members))
         return pd.concat(parts[1:] or parts)
 
 
@@ -372,12 +369,10 @@ class Scales:
         """The features, standardised; 0 in a group where a column is constant."""
         rows = self._places.get_indexer(pd.Index(group, dtype=object))
         centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
-        return features.but(
-            {
-                name: (features[name] - centre[:, column]) / spread[:, column]
-                for column, name in enumerate(self.columns)
-            }
-        )
+        return {**features} | {
+            name: (features[name] - centre[:, column]) / spread[:, column]
+            for column, name in enumerate(self.columns)
+        }
 
 
 class Moments:
@@ -394,24 +389,26 @@ class Moments:
     def add(self, group: np.ndarray, features: Columns) -> None:
         """Take in the rows of one batch; `group` has shape (n_rows,)."""
         names, codes = coded(group)
-        places = np.array([self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp)
+        numbers = np.array(
+            [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
+        )
         grown = len(self._places) - self._sums.shape[1]
         if grown > 0:
             # Room is doubled, so that many small groups cost no quadratic time.
             room = max(grown, self._sums.shape[1])
             self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
         for column, name in enumerate(self.columns):
-            there = np.isfinite(features[name])
-            at, x = places[codes[there]], features[name][there]
+            finite = np.isfinite(features[name])
+            groups, x = numbers[codes[finite]], features[name][finite]
             shift, count, total, squares = (part[:, column] for part in self._sums)
             # Shifting by a group's first value keeps the squares small, hence exact enough.
-            new, first = np.unique(at, return_index=True)
+            new, first = np.unique(groups, return_index=True)
             unseen = count[new] == 0
             shift[new[unseen]] = x[first[unseen]]
-            d = x - shift[at]
-            np.add.at(count, at, 1.0)
-            np.add.at(total, at, d)
-            np.add.at(squares, at, d * d)
+            d = x - shift[groups]
+            np.add.at(count, groups, 1.0)
+            np.add.at(total, groups, d)
+            np.add.at(squares, groups, d * d)
 
     def scales(self) -> Scales:
         """The scales of the rows taken in."""
@@ -462,9 +459,9 @@ class Medians:
             return
         robust = []
         for column in np.concatenate(self._held).T:
-            there = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
-            centre = float(np.median(there))
-            distance = float(np.median(np.abs(there - centre)))
-            robust.append((centre, NORMAL * distance or float(there.std())))
+            finite = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
+            centre = float(np.median(finite))
+            distance = float(np.median(np.abs(finite - centre)))
+            robust.append((centre, NORMAL * distance or float(finite.std())))
         self._known[self._group] = np.transpose(robust)
         self._held = []

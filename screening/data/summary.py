@@ -55,9 +55,10 @@ ROLES = {
     # The row's own date, where it is not one of these.
     "time": r"(.* )?(date|time|admission|admitted|timestamp|datum|aufnahme|aufnahmedatum|fecha|data)",
     # A word of an outcome, among others: in-hospital death, readmitted_30d; not what was so before.
-    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score)\b)(.* )?"
+    "outcome": r"(?!.*\b(history|prior|previous|past|family|cause|risk|score|admission)\b)(.* )?"
     r"(outcome|event|death|died|dead|deceased|mortality|survived|survival|alive|infected|infection|sepsis|septic"
-    r"|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target|diseased)( .*)?",
+    r"|diagnosis|readmitted|readmission|recurrence|recurred|relapse|relapsed|complication|label|target"
+    r"|diseased)( .*)?",
     # Whose "yes" is no case.
     "well": r"(.* )?(survived|survival|survivor|alive|healthy|cured|recovered|benign|gesund|lebt)( .*)?",
     "other time": r"(.* )?(birth|death|discharge|review|follow)( .*)?",
@@ -113,8 +114,8 @@ def is_called(column: str, *roles: str) -> bool:
     >>> is_called("CaseID", "row"), is_called("case no", "patient"), is_called("Patient-ID", "patient")
     (True, False, True)
     """
-    words = " ".join(WORDS.findall(column)).lower()
-    return any(re.fullmatch(ROLES[role], words) for role in roles)
+    name = " ".join(WORDS.findall(column)).lower()
+    return any(re.fullmatch(ROLES[role], name) for role in roles)
 
 
 def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
@@ -123,9 +124,9 @@ def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
     >>> is_after_outcome("FollowUpDays"), is_after_outcome("time"), is_after_outcome("time", or_any_time=True)
     (True, False, True)
     """
-    words = " ".join(filter(None, PARTS.split(column))).lower()
-    after = AFTER.search(words) or (or_any_time and WHENEVER.fullmatch(words))
-    return bool(after) and not BEFORE.search(words)
+    name = " ".join(filter(None, PARTS.split(column))).lower()
+    after = AFTER.search(name) or (or_any_time and WHENEVER.fullmatch(name))
+    return bool(after) and not BEFORE.search(name)
 
 
 class ColumnSummary:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Hashable, Mapping
 from numbers import Integral
-from typing import Self, TypeGuard
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,33 +72,8 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def _rows(self, X: ArrayLike) -> np.ndarray:
-        if plain(X, self.reads) and X.shape[1] == self.n_features_in_ and not self._named:
-            return np.ascontiguousarray(X)
+        """Rows to decide on, checked as scikit-learn asks."""
         return validate_data(self, X, reset=False, dtype=self.reads, order="C")
-
-    def _learned(self, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and labels to learn from, checked as scikit-learn asks."""
-        if (
-            plain(X, self.reads)
-            and type(y) is np.ndarray
-            and y.shape == X.shape[:1]
-            and y.dtype.kind in "biu"
-        ):
-            if self._named:
-                del self.feature_names_in_
-            self.n_features_in_ = X.shape[1]
-            return X, y
-        return validate_data(self, X, y, dtype=self.reads)
-
-    @property
-    def _named(self) -> bool:
-        return hasattr(self, "feature_names_in_")
-
-
-def plain(X: ArrayLike, dtype: Precision) -> TypeGuard[np.ndarray]:
-    """Whether scikit-learn's checks, which take as long as a small fit, would pass these rows as they are."""
-    table = type(X) is np.ndarray and X.dtype == dtype and X.ndim == 2 and X.size > 0
-    return table and bool(np.isfinite(X).all())
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -123,21 +98,6 @@ class Classifier(ClassifierMixin, Estimator):
         """Labels out of ``classes_``, (n_rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-
-def classes_and_codes(answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct labels, sorted, and the number of each row's among them; small whole numbers are counted."""
-    if answers.dtype.kind in "iu" and answers.min() >= 0 and answers.max() < 256:
-        present = np.bincount(answers) > 0
-        return np.flatnonzero(present).astype(answers.dtype), (np.cumsum(present) - 1)[answers]
-    classes, codes = np.unique(answers, return_inverse=True)
-    return classes, codes
-
-
-def check_labels(y: np.ndarray) -> None:
-    """Refuse labels that name no classes, as scikit-learn does; whole numbers and text always do."""
-    if y.dtype.kind not in "biuSU":  # the full check takes as long as a small fit
-        check_classification_targets(y)
 
 
 def as_array(classes: np.ndarray) -> np.ndarray:

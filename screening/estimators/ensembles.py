@@ -28,31 +28,28 @@ from screening.metrics.calibration import fit_platt
 from screening.metrics.ranking import average_precision
 
 
+@dataclass(eq=False)
 class FoldEnsemble:
-    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model.
+    """Fitted machines of one recipe and setting, each on the rows of its fold; their mean is the model."""
 
-    Machines that learned from the columns of a category as one are given them so: by `bundles`.
-    """
-
-    def __init__(
-        self, machines: Sequence[Estimator], kind: str, n_outputs: int, bundles: Bundles | None = None
-    ) -> None:
-        self.machines = tuple(machines)
-        self.kind = kind
-        self.n_outputs = n_outputs
-        self.bundles = bundles
+    machines: Sequence[Estimator]
+    kind: str
+    n_outputs: int
+    bundles: Bundles | None = None  # where machines learned from the columns of a category as one
 
     def decisions(self, x: np.ndarray) -> np.ndarray:
         """Mean decision at encoded rows, higher for more suspicious; shape as of `oriented_decisions`."""
         x = self._seen(x)
         if not self.kernel_machines:
-            each = [oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines]
+            decisions = [
+                oriented_decisions(machine, x, self.kind, self.n_outputs) for machine in self.machines
+            ]
         else:  # one decision where plain machines are averaged
-            each = [
+            decisions = [
                 oriented(machine.scores_from(own), machine, self.kind, self.n_outputs)
                 for own, machine in zip(self._scorer.decisions(x), self.kernel_machines, strict=False)
             ]
-        return np.mean(each, axis=0)
+        return np.mean(decisions, axis=0)
 
     def decision_of(self, machine: int, x: np.ndarray) -> np.ndarray:
         """Decision of a single machine, as rows held out have theirs; same shape as `decisions`."""
@@ -94,8 +91,8 @@ class FoldEnsemble:
         ends = np.cumsum([len(part) for part in parts])[:-1]
         copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
         names = alike * (int(copy.max()) + 1) + copy
-        _, first, place = np.unique(names, return_index=True, return_inverse=True)
-        return together[first], np.split(place.ravel(), ends)
+        _, first, numbers = np.unique(names, return_index=True, return_inverse=True)
+        return together[first], np.split(numbers.ravel(), ends)
 
     @property
     def is_averageable(self) -> bool:
@@ -112,8 +109,8 @@ class FoldEnsemble:
         rows, places = self.union
         parts = [machine.passes_kept.last.dual for machine in self.kernel_machines]
         weights = np.zeros((len(rows), parts[0].weights.shape[1]))
-        for dual, place in zip(parts, places, strict=True):
-            np.add.at(weights, place, dual.weights / len(parts))
+        for dual, at in zip(parts, places, strict=True):
+            np.add.at(weights, at, dual.weights / len(parts))
         intercept = np.mean([dual.intercept for dual in parts], axis=0)
         dual = replace(parts[0], weights=weights, intercept=intercept, margin=weights != 0)
         labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
@@ -290,12 +287,12 @@ def _stacked(decisions: np.ndarray, cases: np.ndarray) -> np.ndarray:
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[1:]
 
 
+@dataclass(eq=False)
 class BlendedEnsemble:
     """The fold machines of several methods; a row's score is their weighted mean, in log odds."""
 
-    def __init__(self, members: Sequence[FoldEnsemble], pooling: Pooling) -> None:
-        self.members = tuple(members)
-        self.pooling = pooling
+    members: Sequence[FoldEnsemble]
+    pooling: Pooling
 
     @property
     def machines(self) -> tuple[Estimator, ...]:
@@ -383,9 +380,9 @@ class BlendedClassifier(Classifier):
                 held_out[test] = FoldEnsemble(machines[-1:], kind, 1).decisions(x[test])
             fitted.append(FoldEnsemble(machines, kind, 1))
             decisions.append(held_out)
-        known = any(member.kind != "one_class" for member in fitted)
+        labelled = any(member.kind != "one_class" for member in fitted)
         self.ensemble_ = BlendedEnsemble(
-            fitted, Pooling.of(np.stack(decisions, axis=1), codes[:, None] == 1 if known else None)
+            fitted, Pooling.of(np.stack(decisions, axis=1), codes[:, None] == 1 if labelled else None)
         )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -51,7 +51,7 @@ class Trees:
     def of(cls, fitted: Sequence[DecisionTreeClassifier]) -> Trees:
         """Fitted decision trees of scikit-learn, through their public ``tree_``; values are shares."""
         feature, threshold, value = [], [], []
-        for tree in (each.tree_ for each in fitted):
+        for tree in (estimator.tree_ for estimator in fitted):
             order = _preorder(tree.children_left, tree.children_right)
             leaf = tree.children_left[order] < 0
             feature.append(np.where(leaf, -1, tree.feature[order]))
@@ -100,10 +100,10 @@ def _preorder(left, right):
     """Nodes of one tree from the root, every left child right after its parent; a leaf has children -1."""
     order, waiting = np.empty(left.size, np.int64), np.empty(left.size, np.int64)
     waiting[0], height = 0, 1
-    for place in range(order.size):
+    for position in range(order.size):
         height -= 1
         node = waiting[height]
-        order[place] = node
+        order[position] = node
         if left[node] >= 0:
             waiting[height], waiting[height + 1] = right[node], left[node]
             height += 2

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from screening.estimators import landmarks
-from screening.estimators.base import Estimator, as_array, check_labels, classes_and_codes
+from screening.estimators.base import Estimator, as_array
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion
 from screening.estimators.training import inner_folds, mean_recall, n_passes_by_cv
@@ -112,7 +113,7 @@ class KernelMachine(Estimator):
         for key in [key for key in params if "__" in key]:
             name, _, of_part = key.partition("__")
             part = self._composed().get(name)
-            if part is None or of_part not in {known.name for known in fields(part)}:
+            if part is None or of_part not in {field.name for field in fields(part)}:
                 raise ValueError(f"Invalid parameter {key!r}; valid are {sorted(self.get_params())}")
             changed = replace(part, **{of_part: params.pop(key)})
             value: Any = changed
@@ -174,7 +175,9 @@ class KernelMachine(Estimator):
         All on one first pass, and each second pass from the one before; where inner folds tell the number of
         passes, each factor has as many as it gains by. `cache` is of X, shared with other fits on it.
         """
-        together = [factors] if getattr(self, "stop", "fixed") == "fixed" else [[each] for each in factors]
+        together = (
+            [factors] if getattr(self, "stop", "fixed") == "fixed" else [[factor] for factor in factors]
+        )
         machines = []
         for part in together:
             first = clone(self).set_params(factor=part[0])
@@ -412,10 +415,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _rows_to_learn(
         self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> Rows:
-        x, answers = self._learned(X, y)
-        check_labels(answers)
+        x, answers = validate_data(self, X, y, dtype=self.reads)
+        check_classification_targets(answers)
         self.check_parameters()
-        self.classes_, codes = classes_and_codes(answers)
+        self.classes_, codes = np.unique(answers, return_inverse=True)
         self._check_classes(len(self.classes_))
         counts_rows = bool(self._n_passes or getattr(self, "remedies", ()))
         rows = rows_that_count(x, codes, sample_weight, counts_rows, groups)
@@ -477,7 +480,7 @@ def fit_on_some(
 
 def named_kernel(name: str, gamma: float | str) -> Kernel:
     """A kernel by its name, "rbf" being scikit-learn's word for the Gaussian (ValueError for another)."""
-    known = KERNELS | {"rbf": Gaussian}
-    if name not in known:
-        raise ValueError(f"kernel must be one of {', '.join(known)}, or such a value, got {name!r}")
-    return known[name](gamma=gamma)
+    kernels = KERNELS | {"rbf": Gaussian}
+    if name not in kernels:
+        raise ValueError(f"kernel must be one of {', '.join(kernels)}, or such a value, got {name!r}")
+    return kernels[name](gamma=gamma)

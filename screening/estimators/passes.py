@@ -76,7 +76,8 @@ class KernelExpansion:
                 "kkt_gap": one.dual.gap,
                 "n_iter": one.dual.n_iter,
                 "factor": [
-                    {key: _summarised(value) for key, value in each.items()} for each in one.remembered
+                    {key: _summarised(value) for key, value in parameters.items()}
+                    for parameters in one.remembered
                 ],
                 **{key: value.tolist() for key, value in one.dual.noted.items()},
             }
@@ -104,8 +105,8 @@ class KernelExpansion:
             if one.scale is not None:
                 state |= {f"pass{t}/{key}": value for key, value in one.scale.state().items()}
             state |= {f"pass{t}/noted/{key}": value for key, value in one.dual.noted.items()}
-            for m, each in enumerate(one.remembered):
-                state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in each.items()}
+            for m, parameters in enumerate(one.remembered):
+                state |= {f"pass{t}/factor{m}/{key}": np.asarray(value) for key, value in parameters.items()}
         return state
 
     @classmethod
@@ -201,7 +202,7 @@ class Scorer:
         c: dict[Key, np.ndarray] = {}
         bumps: dict[Key, Bumps] = {}
         for last in self._states(KernelBlock(machines[0].kernel, rows, rows[:0])):
-            asked = [last]
+            deciding = [last]
             for step in _steps(last):
                 state = step.state
                 own = {
@@ -211,8 +212,8 @@ class Scorer:
                 bumps |= own
                 # Who makes c of bumps alone never asks what the pass decides.
                 if len(own) < len(state.outputs):
-                    asked.append(state)
-            for state in sorted(asked, key=lambda state: state.number):
+                    deciding.append(state)
+            for state in sorted(deciding, key=lambda state: state.number):
                 expansions[state.key] = self._on_basis(state.one.coefficients, state.places)
                 c[state.key] = self._on_basis(state.one.c, state.places)
         self.sums = ExpansionSums(machines[0].kernel, rows, expansions, bumps, c)

@@ -57,7 +57,7 @@ class OneVsRest:
             self._one(gram, cache, labels, np.stack([c[:, m % c.shape[1]] for c in factors]))
             for m, labels in enumerate(self.labels.T)
         ]
-        return [joined(each) for each in zip(*of_outputs, strict=True)]
+        return [joined(duals) for duals in zip(*of_outputs, strict=True)]
 
     def _one(
         self, gram: Gram, cache: KernelCache | None, labels: np.ndarray, factors: np.ndarray

@@ -84,24 +84,23 @@ def solve_two_class_each(training: Training, factors: np.ndarray) -> list[DualSo
 
 def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = None) -> DualSolution:
     """Solve, and drop what is too small to be a support vector."""
-    return dual_of(problem, solvers.solve(problem, tol, cache))
-
-
-def dual_of(problem: solvers.Problem, solution: solvers.Solution) -> DualSolution:
-    """A solution as a dual, without what is too small to be a support vector."""
-    return duals_of(problem, [solution])[0]
+    return duals_of(problem, [solvers.solve(problem, tol, cache)])[0]
 
 
 def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[DualSolution]:
-    """Solutions, at whatever c, as duals."""
-    alphas = without_dust(np.stack([each.alphas for each in solutions]))
+    """Solutions, at whatever c, without what is too small to be a support vector."""
+    alphas = without_dust(np.stack([solution.alphas for solution in solutions]))
     margin = (alphas > 0) & problem.free(alphas)
     weights = problem.signs * alphas
     return [
         DualSolution(
-            weights[k][:, None], np.array([each.intercept]), margin[k][:, None], each.gap, each.n_iter
+            weights[k][:, None],
+            np.array([solution.intercept]),
+            margin[k][:, None],
+            solution.gap,
+            solution.n_iter,
         )
-        for k, each in enumerate(solutions)
+        for k, solution in enumerate(solutions)
     ]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from screening.factors.first_pass import (
@@ -59,20 +62,35 @@ SMALLEST = 1e-12
 FLAT = 1e300
 
 
-def gaussian_tau(first_pass: FirstPass, n: str, width: float) -> float:
-    """tau = width sigma / sqrt(n), n the number of features or of training rows."""
-    kernel = first_pass.kernel
-    assert isinstance(kernel, Gaussian)  # as the factors that ask say by their `kernels`
-    n_rows, n_features = first_pass.x.shape
-    count = n_features if n == "features" else n_rows
-    return float(width * kernel.sigma / np.sqrt(count))
+@dataclass(frozen=True)
+class EqualBumps(Factor):
+    """Sums h_i exp(-|x - x_i|^2 / (2 tau^2)) over support vectors, tau = width sigma / sqrt(n)."""
 
+    n: str = "features"
+    width: float = 1.0
 
-def check_tau(n: str, width: float) -> None:
-    """Refuse what ``gaussian_tau`` cannot take (ValueError)."""
-    if n not in ("features", "rows"):
-        raise ValueError(f"n must be 'features' or 'rows', got {n!r}")
-    check_number("width", width)
+    machines: ClassVar[frozenset[str]] = KERNEL_MACHINES
+    kernels: ClassVar[frozenset[str]] = frozenset({"gaussian"})
+
+    def __post_init__(self) -> None:
+        if self.n not in ("features", "rows"):
+            raise ValueError(f"n must be 'features' or 'rows', got {self.n!r}")
+        check_number("width", self.width)
+
+    def parameters(self, first_pass: FirstPass) -> Remembered:
+        kernel = first_pass.kernel
+        assert isinstance(kernel, Gaussian)  # as `kernels` says
+        n_rows, n_features = first_pass.x.shape
+        count = n_features if self.n == "features" else n_rows
+        return {"tau": np.asarray(float(self.width * kernel.sigma / np.sqrt(count)))}
+
+    def heights(self, first_pass: FirstPass) -> np.ndarray:
+        """h_i, (n_sv,)."""
+        raise NotImplementedError
+
+    def bumps(self, first_pass: FirstPass, remembered: Remembered) -> BumpTerms:
+        tau = float(remembered["tau"])
+        return np.asarray(1.0 / (2.0 * tau**2)), self.heights(first_pass), 2
 
 
 def check_empty(empty: str) -> None:

@@ -77,18 +77,18 @@ class ClassDecay(Factor):
         predicted = first_pass.predicted
         rates = np.empty((len(remembered), len(decisions)))
         for m, output in enumerate(first_pass.outputs):
-            mine = np.flatnonzero(predicted == m)
-            rates[:, mine] = self._rates(mine, m, output, remembered)
+            rows = np.flatnonzero(predicted == m)
+            rates[:, rows] = self._rates(rows, m, output, remembered)
         return list(-rates * decisions[every, predicted])
 
     def _rates(
-        self, mine: np.ndarray, m: int, output: FirstPass, remembered: Sequence[Remembered]
+        self, rows: np.ndarray, m: int, output: FirstPass, remembered: Sequence[Remembered]
     ) -> np.ndarray:
         """p_m at those rows, (n_remembered, n)."""
         if not len(output.support_labels):
-            return np.zeros((len(remembered), len(mine)))
+            return np.zeros((len(remembered), len(rows)))
         if self.form == "weighted":
             weights = np.array([parameters["weights"][m] for parameters in remembered])
-            return weights[:, None] * output.mean_distance(mine)
+            return weights[:, None] * output.mean_distance(rows)
         reaches = [float(parameters["reach"][m]) for parameters in remembered]
-        return mean_of_near(output.near(mine, np.full(len(mine), -1), reaches), self.empty)
+        return mean_of_near(output.near(rows, np.full(len(rows), -1), reaches), self.empty)

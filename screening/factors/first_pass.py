@@ -164,10 +164,10 @@ class KernelMachineState:
 
     def learn(self, factor: Factor) -> Pass:
         """The pass with what a factor remembers of it, in training."""
-        asked: list[KernelMachineState] | list[FirstPass]
-        asked = [self] if factor.scope == "joint" else self.outputs
-        remembered = [factor.parameters(first_pass) for first_pass in asked]
-        arrays = ({key: np.asarray(value) for key, value in each.items()} for each in remembered)
+        seen_by: list[KernelMachineState] | list[FirstPass]
+        seen_by = [self] if factor.scope == "joint" else self.outputs
+        remembered = [factor.parameters(first_pass) for first_pass in seen_by]
+        arrays = ({key: np.asarray(value) for key, value in values.items()} for values in remembered)
         return replace(self.one, remembered=tuple(arrays))
 
 
@@ -265,7 +265,7 @@ class FirstPass:
         diagonal = self.kernel.diagonal
         return rescaled_distances(gram, c, self._own_c, diagonal(x), diagonal(self.support_vectors))
 
-    def near(self, mine: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None) -> Neighbors:
+    def near(self, rows: np.ndarray, sides: np.ndarray, reaches: Sequence[float] | None) -> Neighbors:
         """Of rows x[mine]: squared feature-space distances to support vectors of a label within each reach.
 
         ``sides`` holds each row's label, +1 or -1, ``reaches`` how far (squared): None for one, the mean of
@@ -275,20 +275,20 @@ class FirstPass:
         looked = np.ones(len(labels), bool)
         if reaches is not None:  # then a side at which no row looks says nothing
             looked = np.isin(labels, sides)
-        rest = self._c(self.state.c)[mine], self._own_c[looked], labels[looked], sides, reaches
+        rest = self._c(self.state.c)[rows], self._own_c[looked], labels[looked], sides, reaches
         if matrix is not None and matrix.dtype == np.float64:
-            return neighbors_in(matrix, self.places[looked], mine, *rest)
-        return neighbors(self.kernel, self.x[mine], self.support_vectors[looked], *rest)
+            return neighbors_in(matrix, self.places[looked], rows, *rest)
+        return neighbors(self.kernel, self.x[rows], self.support_vectors[looked], *rest)
 
-    def mean_distance(self, mine: np.ndarray) -> np.ndarray:
+    def mean_distance(self, rows: np.ndarray) -> np.ndarray:
         """Of rows x[mine]: mean squared feature-space distance to the support vectors, one at least."""
-        c_x, c, x = self._c(self.state.c)[mine], self._own_c, self.x[mine]
+        c_x, c, x = self._c(self.state.c)[rows], self._own_c, self.x[rows]
         weights = np.zeros((len(self.state.block.basis), 1))
         weights[self.places, 0] = c / len(c)
         across = c_x * expansion_at(self.kernel, x, self.state.block.basis, weights)[:, 0]
-        own = np.square(c_x) * self.kernel.diagonal(x)
-        there = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
-        return np.maximum(own + there - 2.0 * across, 0.0)
+        of_rows = np.square(c_x) * self.kernel.diagonal(x)
+        of_vectors = np.mean(np.square(c) * self.kernel.diagonal(self.support_vectors))
+        return np.maximum(of_rows + of_vectors - 2.0 * across, 0.0)
 
     def log_bump_sum(self, rates: np.ndarray, heights: np.ndarray, norm: int = 2) -> np.ndarray:
         """log sum_k heights_k exp(-rates_k d(x, x_k)) over the support vectors, d of that norm, (n,).

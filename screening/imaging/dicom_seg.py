@@ -74,12 +74,12 @@ def _series(folder: Path, name: str) -> tuple[Sequence[Dataset], VolumeGeometry]
         )
     try:
         slices: list[Dataset] = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
-        if len({str(each.SeriesInstanceUID) for each in slices}) > 1:
+        if len({str(slice_.SeriesInstanceUID) for slice_ in slices}) > 1:
             raise UsageError(f"{name}: several series in --reference; keep the one that was segmented")
         slices = sort_datasets(slices)
         first = slices[0]
-        places = np.array([each.ImagePositionPatient for each in slices], dtype=float)
-        gaps = np.linalg.norm(np.diff(places, axis=0), axis=1)
+        positions = np.array([slice_.ImagePositionPatient for slice_ in slices], dtype=float)
+        gaps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
         if len(gaps) and np.ptp(gaps) > SAME_PLACE:
             raise UsageError(f"{name}: slices are missing from the series of --reference")
         geometry = VolumeGeometry.from_attributes(
@@ -108,8 +108,8 @@ def _on(maps: PatientMaps, geometry: VolumeGeometry, number: int) -> Volume:
     turn = np.rint(np.linalg.inv(theirs) @ ours)
     corners = np.array([(*corner, 1) for corner in np.ndindex(2, 2, 2)]) * [*maps.flags.shape, 1]
     away = np.abs((theirs @ turn - ours) @ corners.T).max()
-    each = np.abs(turn[:3, :3])
-    if away > SAME_PLACE or (each.sum(axis=0) != 1).any() or (each.sum(axis=1) != 1).any():
+    absolute = np.abs(turn[:3, :3])
+    if away > SAME_PLACE or (absolute.sum(axis=0) != 1).any() or (absolute.sum(axis=1) != 1).any():
         raise UsageError(
             f"image {number}: the grid of the run is not that of the series in --reference; score images "
             "that were made of this series without resampling"
@@ -152,7 +152,7 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
         )
         for number, name in enumerate(names, start=1)
     ]
-    found = Segmentation(
+    segmentation = Segmentation(
         source_images=slices,
         pixel_array=flags,
         segmentation_type="BINARY",
@@ -169,19 +169,19 @@ def _segmentation(flags: Volume, slices: Sequence[Dataset], run: RunDocument, pa
     )
     # The clock of the run, not that of the export, and no number by lot.
     for what in ("Content", "InstanceCreation", "Series"):
-        setattr(found, f"{what}Date", made.strftime("%Y%m%d"))
-        setattr(found, f"{what}Time", made.strftime("%H%M%S"))
-    for equipment in found.ContributingEquipmentSequence:
+        setattr(segmentation, f"{what}Date", made.strftime("%Y%m%d"))
+        setattr(segmentation, f"{what}Time", made.strftime("%H%M%S"))
+    for equipment in segmentation.ContributingEquipmentSequence:
         equipment.ContributionDateTime = DT(made.strftime("%Y%m%d%H%M%S"))
-    for part in (*found.DimensionOrganizationSequence, *found.DimensionIndexSequence):
+    for part in (*segmentation.DimensionOrganizationSequence, *segmentation.DimensionIndexSequence):
         part.DimensionOrganizationUID = organisation
-    return found
+    return segmentation
 
 
-def _content(found: Segmentation) -> bytes:
+def _content(segmentation: Segmentation) -> bytes:
     written = io.BytesIO()
-    found.save_as(written, enforce_file_format=True)
+    segmentation.save_as(written, enforce_file_format=True)
     # highdicom finds frames by a database in memory that it never closes; Python 3.13 warns of such.
     with suppress(AttributeError):
-        found._db_con.close()
+        segmentation._db_con.close()
     return written.getvalue()

@@ -20,7 +20,7 @@ import pyarrow as pa
 from screening.contract.contract import AXES
 from screening.errors import CohortError, UsageError
 from screening.files import digest_of
-from screening.io.readers import Batches, Part, Source, all_of, refuse_header, refuse_many, stamp_of
+from screening.io.readers import Batches, Part, Source, all_of, refuse_header, stamp_of
 from screening.schemas.run import Geometry
 
 SUFFIXES = (".nii", ".nii.gz")
@@ -86,11 +86,11 @@ def read_header(path: Path, name: str) -> Nifti:
     return Nifti(path, name, shape, affine)
 
 
-def _alike(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+def _alike(first: np.ndarray | None, second: np.ndarray | None) -> bool:
     """Whether two grids lie alike in space, which grids without a place do."""
-    if one is None or other is None:
-        return one is other
-    return bool(np.allclose(one, other, rtol=0, atol=SAME_PLACE))
+    if first is None or second is None:
+        return first is second
+    return bool(np.allclose(first, second, rtol=0, atol=SAME_PLACE))
 
 
 def library() -> ModuleType:
@@ -206,23 +206,21 @@ def opened(folder: Path) -> Source:
         patients = _of_bids(folder)
     else:
         # `PATIENT/CHANNEL.nii.gz`: every file is a column by its name.
-        inside = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
-        columns = {each.name: [(_stem(path), path) for path in _images(each)] for each in inside}
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        columns = {path.name: [(_stem(image), image) for image in _images(path)] for path in inside}
         patients = {name: files for name, files in columns.items() if files}
     if not patients:
         raise UsageError(f"no NIfTI files of patients in {folder}")
-    refuse_many(len(patients), folder)
-    numbered = enumerate(patients.items(), start=1)
-    parts = all_of(lambda one: PatientImages(one[1][0], f"image {one[0]}", one[1][1]), numbered)
-    placed = [part.geometry for part in parts]
+    numbered = [(name, f"image {i}", files) for i, (name, files) in enumerate(patients.items(), start=1)]
+    parts = all_of(lambda patient: PatientImages(*patient), numbered)
+    geometries = [geometry for part in parts if (geometry := part.geometry)]
     notes = [f"images of {len(parts)} patients, numbered in the order of their names"]
     masked = sum(MASK in part.volumes for part in parts)
     if masked < len(parts):
         notes.append(f"{len(parts) - masked} without a mask: voxels that are 0 in every channel are left out")
-    nowhere = placed.count(None)
-    if nowhere:
+    if nowhere := len(parts) - len(geometries):
         notes.append(f"{nowhere} state no place in space: they cannot be exported as images")
-    return Source(parts, notes, group=PATIENT, geometries=[each for each in placed if each])
+    return Source(parts, notes, group=PATIENT, geometries=geometries)
 
 
 def holds(folder: Path) -> bool:
@@ -237,7 +235,7 @@ def _of_bids(folder: Path) -> dict[str, Files]:
 
     Raises UsageError: a subject has several sessions: their voxels lie in the same places.
     """
-    found: dict[str, Files] = {}
+    subjects: dict[str, Files] = {}
     for subject in sorted(folder.glob("sub-*")):
         files: Files = []
         for path in _anatomical(subject):
@@ -253,19 +251,19 @@ def _of_bids(folder: Path) -> dict[str, Files]:
                 names = {"mask": MASK if label == "brain" else label, "dseg": suffix}
                 files += [(names[suffix], path)] if suffix in names else []
         if files:
-            found[subject.name] = files
-    sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in found.values()]
-    several = sum(len(each) > 1 for each in sessions)
+            subjects[subject.name] = files
+    sessions = [{_entities(path)[0].get("ses") for _, path in files} - {None} for files in subjects.values()]
+    several = sum(len(labels) > 1 for labels in sessions)
     if several:
         raise UsageError(
             f"{several} subjects have several sessions; give a dataset with the one that is to be read"
         )
-    return found
+    return subjects
 
 
 def _anatomical(subject: Path) -> Iterator[Path]:
-    for place in ("anat", "ses-*/anat"):
-        for folder in sorted(subject.glob(place)):
+    for pattern in ("anat", "ses-*/anat"):
+        for folder in sorted(subject.glob(pattern)):
             yield from _images(folder)
 
 

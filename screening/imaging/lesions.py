@@ -219,19 +219,19 @@ def by_lesions(study: Study, held_out: HeldOut) -> tuple[Rule, LesionFacts, Held
     group, positive = np.asarray(cohort.group), study.task.target(labels_of(cohort)) == 1
     rows = [np.flatnonzero(group == name) for name in fold]
     patients = []
-    for at, number in zip(rows, fold.values(), strict=True):
-        part = cohort.take(at)
+    for own, number in zip(rows, fold.values(), strict=True):
+        part = cohort.take(own)
         scores = held_out.ensemble.decision_of(int(number), held_out.encoder.transform(part))[:, 0]
-        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[at]))
+        patients.append(Patient.of(np.asarray(part.coordinates), scores, positive[own]))
     assert isinstance(study.rule, MinSensitivity)  # as `refuse_without_lesions` saw
     threshold, facts = chosen_by_lesions(patients, study.rule, study.seed)
     scores = np.empty(cohort.n_rows)
-    for at, each in zip(rows, patients, strict=True):
-        scores[at] = lesion_map(each.grid, each.scores, facts.smoothing, facts.min_voxels)
+    for own, patient in zip(rows, patients, strict=True):
+        scores[own] = lesion_map(patient.grid, patient.scores, facts.smoothing, facts.min_voxels)
     order = np.argsort(cohort.rows)
-    place = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
+    position = order[np.searchsorted(cohort.rows, sample.rows, sorter=order)]
     rule = Threshold(threshold, prevalence=study.rule.prevalence)
-    return rule, facts, replace(held_out, decisions=scores[place][None, :, None])
+    return rule, facts, replace(held_out, decisions=scores[position][None, :, None])
 
 
 def chosen_by_lesions(
@@ -243,7 +243,7 @@ def chosen_by_lesions(
     Raises UsageError where there are too few lesions for the promise.
     """
     settings = [_setting(patients, rule, sd, least) for sd in SMOOTHINGS for least in SMALLEST]
-    best = min(settings, key=lambda each: each.cost)
+    best = min(settings, key=lambda setting: setting.cost)
     m, misses = len(best.peaks), int((best.peaks < best.threshold).sum())
     worth = students_share(len(np.unique(best.codes))) / best.design
     hits, missed = worth * (m - misses), worth * misses
@@ -281,8 +281,8 @@ def lesions_elsewhere(model: Model, held: HeldOutScores, rows: Cohort) -> tuple[
         Patient.of(rows.coordinates[own], scores[own], lesion[own])
         for own in (names == name for name in np.unique(names))
     ]
-    peaks, codes = _peaks(patients, [each.scores for each in patients])
-    false = np.array([each.false_clusters(each.scores, threshold) for each in patients], dtype=float)
+    peaks, codes = _peaks(patients, [patient.scores for patient in patients])
+    false = np.array([patient.false_clusters(patient.scores, threshold) for patient in patients], dtype=float)
     here = _Setting(0.0, 1, peaks, codes, threshold, 1.0, false)
     try:
         local = _threshold(peaks, codes, MinSensitivity(how.asked))[0]
@@ -307,20 +307,22 @@ def _false_range(false: np.ndarray, seed: int) -> Estimate:
 
 
 def _maps(patients: Sequence[Patient], sd: float, least: int) -> list[np.ndarray]:
-    return [lesion_map(each.grid, each.scores, sd, least) for each in patients]
+    return [lesion_map(patient.grid, patient.scores, sd, least) for patient in patients]
 
 
 def _peaks(patients: Sequence[Patient], maps: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The highest score in each lesion, and the number of its patient; (n_lesions,) each."""
-    peaks = [each.peaks(scores) for each, scores in zip(patients, maps, strict=True)]
-    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(each) for each in peaks])
+    peaks = [patient.peaks(scores) for patient, scores in zip(patients, maps, strict=True)]
+    return np.concatenate(peaks), np.repeat(np.arange(len(peaks)), [len(own) for own in peaks])
 
 
 def _setting(patients: Sequence[Patient], rule: MinSensitivity, sd: float, least: int) -> _Setting:
     maps = _maps(patients, sd, least)
     peaks, codes = _peaks(patients, maps)
     threshold, design = _threshold(peaks, codes, rule)
-    false = [each.false_clusters(scores, threshold) for each, scores in zip(patients, maps, strict=True)]
+    false = [
+        patient.false_clusters(scores, threshold) for patient, scores in zip(patients, maps, strict=True)
+    ]
     return _Setting(sd, least, peaks, codes, threshold, design, np.array(false, dtype=float))
 
 
@@ -335,8 +337,8 @@ def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity) -> tu
     design = design_effect(below, codes) if below.any() and not below.all() else 1.0
     # Too few patients for a promise about new ones: it then holds for further lesions of these, and the
     # expected sensitivity says what that is worth for others.
-    for each in (design, 1.0):
-        column = int(pick(rule, hits, np.ones(len(hits)), each)) if m else 0
+    for effect in (design, 1.0):
+        column = int(pick(rule, hits, np.ones(len(hits)), effect)) if m else 0
         if column:
             return float(thresholds[column]), design
     raise UsageError(
@@ -348,14 +350,12 @@ def _threshold(peaks: np.ndarray, codes: np.ndarray, rule: MinSensitivity) -> tu
 def _curve(patients: Sequence[Patient], best: _Setting) -> Froc:
     maps = _maps(patients, best.smoothing, best.min_voxels)
     ordered = np.sort(best.peaks)
-    places = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
-    thresholds = np.unique(np.append(ordered[places], best.threshold))
-    false = [
-        float(np.mean([each.false_clusters(own, t) for each, own in zip(patients, maps, strict=True)]))
-        for t in thresholds
-    ]
+    positions = np.linspace(0, len(ordered) - 1, CURVE).round().astype(int)
+    thresholds = np.unique(np.append(ordered[positions], best.threshold))
+    pairs = [*zip(patients, maps, strict=True)]
+    false = [np.mean([patient.false_clusters(scores, t) for patient, scores in pairs]) for t in thresholds]
     return Froc(
         threshold=thresholds.tolist(),
         sensitivity=[float(np.mean(best.peaks >= t)) for t in thresholds],
-        false_positives=false,
+        false_positives=[float(mean) for mean in false],
     )

@@ -63,8 +63,12 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
     if len(axes) != 3 or not contract.group:
         raise UsageError("a neighbourhood is of voxels: it needs the patient (`--group`) and x, y, z")
     group = contract.group
-    numbers = [name for name, each in contract.features.items() if each.type == "number" and name in header]
-    names = {name: channel for channel in numbers for name in derived(channel)}
+    names = {
+        name: channel
+        for channel, feature in contract.features.items()
+        if feature.type == "number" and channel in header
+        for name in derived(channel)
+    }
     if names.keys().isdisjoint(contract.features):
         own = {
             name: Feature(type="number", normalise=contract.features[channel].normalise)
@@ -75,11 +79,11 @@ def with_neighbourhood(source: Source, contract: Contract) -> tuple[Source, Cont
         contract.id, group, contract.label, contract.time, *axes, *contract.subgroup, *contract.drop,
         *contract.display,
     }  # fmt: skip
-    known = contract.features
     channels = [
         name
         for name in header
-        if name not in roles and (not known or any(each in known for each in derived(name)))
+        if name not in roles
+        and not (contract.features and contract.features.keys().isdisjoint(derived(name)))
     ]
     owners: dict[object, int] = {}
     parts = [_Neighbours(part, group, axes, channels, size, owners) for part in source.files]
@@ -100,15 +104,15 @@ def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: 
     grid of `shape`; `size` is the side of the cube. The gradient is per voxel: half the difference of the two
     neighbours along an axis, the difference to the only one, 0 where there is none.
     """
-    at, there = tuple(place.T), np.isfinite(values)
+    at, present = tuple(place.T), np.isfinite(values)
     # Squares of what lies far from 0 would leave no digits for the spread.
-    middle = float(values[there].mean()) if there.any() else 0.0
+    middle = float(values[present].mean()) if present.any() else 0.0
     inside, grid = np.zeros(shape), np.zeros(shape)
-    inside[at] = there
-    grid[at] = np.where(there, values - middle, 0.0)
+    inside[at] = present
+    grid[at] = np.where(present, values - middle, 0.0)
 
-    def total(each: np.ndarray) -> np.ndarray:
-        return np.asarray(uniform_filter(each, size, mode="constant"))[at]
+    def total(volume: np.ndarray) -> np.ndarray:
+        return np.asarray(uniform_filter(volume, size, mode="constant"))[at]
 
     share = total(inside)
     some = share > 0.5 / size**3
@@ -122,23 +126,23 @@ def around(values: np.ndarray, place: np.ndarray, shape: tuple[int, ...], size: 
     return [
         np.where(some, mean + middle, np.nan),
         np.where(some, spread, np.nan),
-        np.where(there, np.sqrt(slope)[at], np.nan),
+        np.where(present, np.sqrt(slope)[at], np.nan),
     ]
 
 
 def _slope(grid: np.ndarray, inside: np.ndarray, axis: int) -> np.ndarray:
     """Difference along an axis at every cell, from the neighbours that are inside."""
     behind, before = (
-        tuple(part if each == axis else slice(None) for each in range(3))
+        tuple(part if other == axis else slice(None) for other in range(3))
         for part in (slice(1, None), slice(None, -1))
     )
     both = inside[behind] & inside[before]
     step = np.where(both, np.diff(grid, axis=axis), 0.0)
-    found, count = np.zeros_like(grid), np.zeros_like(grid)
+    difference, count = np.zeros_like(grid), np.zeros_like(grid)
     for side in (behind, before):
-        found[side] += step
+        difference[side] += step
         count[side] += both
-    return np.asarray(found / np.maximum(count, 1.0))
+    return np.asarray(difference / np.maximum(count, 1.0))
 
 
 class _Neighbours(Part):
@@ -161,16 +165,16 @@ class _Neighbours(Part):
         Raises CohortError: a patient's rows do not stand together, a channel is text, or coordinates are no
         grid.
         """
-        asked = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
-        if not asked:
+        channels_wanted = [channel for channel in self.channels if {*derived(channel)} & {*wanted}]
+        if not channels_wanted:
             yield from self.part.batches(wanted, batch_rows)
             return
         own = [name for name in wanted if name in self.part.header]
-        needed = list(dict.fromkeys([*own, self.group, *self.axes, *asked]))
+        needed = list(dict.fromkeys([*own, self.group, *self.axes, *channels_wanted]))
         for cells in self._patients(needed, batch_rows):
             places = np.column_stack([self._floats(cells, axis) for axis in self.axes])
             grid = cells_of(places, f"{self.name}: ")
-            for channel in asked:
+            for channel in channels_wanted:
                 features = around(self._floats(cells, channel), *grid, self.size)
                 cells |= {
                     name: pa.array(values, from_pandas=True)
@@ -190,7 +194,7 @@ class _Neighbours(Part):
     def _patients(self, needed: Sequence[str], batch_rows: int) -> Iterator[dict[str, pa.Array]]:
         """The columns of one patient after the other."""
         parts = (
-            (name, {key: plain(each)[rows] for key, each in block.columns.items()})
+            (name, {key: plain(cells)[rows] for key, cells in block.columns.items()})
             for block in self.part.blocks(needed, batch_rows)
             for name, rows in stretches(plain(block.columns[self.group]).to_numpy(zero_copy_only=False))
         )
@@ -201,5 +205,5 @@ class _Neighbours(Part):
                     f"{self.name}: rows of a patient do not stand together; sort them by patient"
                 )
             seen.add(name)
-            mine = [part for _, part in of_patient]
-            yield {key: pa.concat_arrays([part[key] for part in mine]) for key in mine[0]}
+            columns = [part for _, part in of_patient]
+            yield {key: pa.concat_arrays([part[key] for part in columns]) for key in columns[0]}

@@ -45,7 +45,7 @@ def maps_of(flagged: FlaggedRows) -> Iterator[PatientMaps]:
     invented.
     Raises ModelError: a voxel lies outside its patient's grid.
     """
-    grids = {each.group: each for each in flagged.run.geometries}
+    grids = {geometry.group: geometry for geometry in flagged.run.geometries}
     if not grids:
         raise UsageError(
             "this run has no reference geometry: it was scored from a table, or from images that state none; "

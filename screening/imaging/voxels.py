@@ -64,49 +64,49 @@ def pictured(
     for. `rows`: of the night. `geometries`: grids of patients, whose slices are then drawn as they lie in the
     body, and whose clusters are measured.
     """
-    views = {each.group: View.of(each) for each in geometries}
+    views = {geometry.group: View.of(geometry) for geometry in geometries}
     planes: list[set[float]] = [set(), set(), set()]
     n_rows, flagged = Counter[str](), dict[str, list[np.ndarray]]()
     for name, places, values in by_patient(rows, watched, ["score", MARK]):
-        for axis, known in enumerate(planes):
-            if len(known) < MOST_PLANES:
-                known.update(np.unique(places[:, axis]).tolist())
+        for axis, coordinates in enumerate(planes):
+            if len(coordinates) < MOST_PLANES:
+                coordinates.update(np.unique(places[:, axis]).tolist())
         n_rows[name] += len(places)
         hit = values[MARK] > 0
         kept = np.column_stack([places[hit], values["score"][hit], values[MARK][hit]]).astype(np.float32)
         flagged.setdefault(name, []).append(kept)
-    step = np.array([steps(np.array(sorted(known))) for known in planes])
-    found = {name: np.concatenate(parts).astype(float) for name, parts in flagged.items()}
-    order = sorted(found, key=lambda name: (-len(found[name]), name))
-    shown = [name for name in order if len(found[name])][:PATIENTS_SHOWN]
-    each = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
-    at = {name: fullest_slices(_seen(views.get(name), found[name][:, :3]), each) for name in shown}
+    step = np.array([steps(np.array(sorted(coordinates))) for coordinates in planes])
+    voxels = {name: np.concatenate(parts).astype(float) for name, parts in flagged.items()}
+    order = sorted(voxels, key=lambda name: (-len(voxels[name]), name))
+    shown = [name for name in order if len(voxels[name])][:PATIENTS_SHOWN]
+    n_slices = max(1, min(SLICES_EACH, SLICES_SHOWN // max(len(shown), 1)))
+    at = {name: fullest_slices(_seen(views.get(name), voxels[name][:, :3]), n_slices) for name in shown}
     drawn, scale = _drawn(at, step, rows, watched, views)
     patients = []
     for name in shown:
-        marks, view = found[name][:, 4], views.get(name)
+        marks, view = voxels[name][:, 4], views.get(name)
         by_class = [
-            largest_clusters(found[name][marks == number, :4], step, label=of, view=view)
+            largest_clusters(voxels[name][marks == number, :4], step, label=of, view=view)
             for number, of in enumerate(watched, start=1)
         ]
         numbers = [n_clusters for n_clusters, _ in by_class if n_clusters is not None]
-        clusters = sorted((one for _, largest in by_class for one in largest), key=lambda one: -one.voxels)
+        clusters = [cluster for _, largest in by_class for cluster in largest]
         patients.append(
             Volume(
                 group=name if contract.group else None,
                 voxels=n_rows[name],
-                flagged=len(found[name]),
+                flagged=len(voxels[name]),
                 slices=drawn[name],
                 n_clusters=sum(numbers) if len(numbers) == len(by_class) else None,
-                clusters=clusters,
+                clusters=sorted(clusters, key=lambda cluster: -cluster.voxels),
                 anatomical=view is not None,
             )
         )
     return Voxels(
         axes=list(contract.coordinates),
         step=step.tolist(),
-        patients_total=len(found),
-        patients_flagged=sum(len(part) > 0 for part in found.values()),
+        patients_total=len(voxels),
+        patients_flagged=sum(len(part) > 0 for part in voxels.values()),
         patients=patients,
         base=(tissue_of(contract) or "") if scale else None,
         scale=scale,
@@ -135,13 +135,13 @@ def _drawn(
         (name, plane): [] for name, planes in at.items() for plane in planes
     }
     for name, places, values in by_patient(rows, watched, [TISSUE, "score", MARK]):
-        seen = _seen(views.get(name), places)
+        turned = _seen(views.get(name), places)
         # Compared as they were gathered, in single precision.
-        depth = seen[:, 2].astype(np.float32).astype(float)
+        depth = turned[:, 2].astype(np.float32).astype(float)
         for plane in at.get(name, ()):
             here = depth == plane
             wanted[name, plane].append(
-                np.column_stack([seen[here, :2], *(column[here] for column in values.values())])
+                np.column_stack([turned[here, :2], *(column[here] for column in values.values())])
             )
     every = np.concatenate([part for parts in wanted.values() for part in parts] or [np.zeros((0, 5))])
     if not len(every):
@@ -166,20 +166,19 @@ def by_patient(
 
     `MARK` among the columns is the number of the class that a row is flagged for, from 1 on, 0 unflagged.
     """
-    there = [name for name in ("group", *AXES, *columns) if name in rows.schema.names]
-    for batch in rows.batches([*there, "flagged", "class"]):
-        values = {name: batch[name].to_numpy(zero_copy_only=False) for name in there}
+    columns_read = [name for name in ("group", *AXES, *columns) if name in rows.schema.names]
+    for batch in rows.batches([*columns_read, "flagged", "class"]):
+        values = {name: batch[name].to_numpy(zero_copy_only=False) for name in columns_read}
         classes = pc.index_in(batch["class"], pa.array(watched)).to_numpy(zero_copy_only=False)
         values[MARK] = np.where(batch["flagged"].to_numpy(zero_copy_only=False), classes + 1, 0)
         of = values.get("group", np.full(batch.num_rows, ""))
         names, first, place = np.unique(of, return_index=True, return_inverse=True)
         for number in np.argsort(first):
-            mine = place == number
+            own = place == number
             others = {
-                column: values[column][mine] if column in values else np.zeros(mine.sum())
-                for column in columns
+                column: values[column][own] if column in values else np.zeros(own.sum()) for column in columns
             }
-            yield str(names[number]), np.column_stack([values[axis][mine] for axis in AXES]), others
+            yield str(names[number]), np.column_stack([values[axis][own] for axis in AXES]), others
 
 
 def _slice(
@@ -224,32 +223,26 @@ def _level(values: np.ndarray, low: float, high: float) -> np.ndarray:
 class View:
     """How a patient's voxel numbers become those of the canonical grid (right, front, above)."""
 
-    axes: np.ndarray  # Shape (3,): of each axis of the file, the canonical one.
-    flipped: np.ndarray  # Shape (3,): whether it runs the other way.
-    last: np.ndarray  # Shape (3,): highest number along each axis of the file.
+    to_canonical: np.ndarray  # Shape (4, 4).
     spacing: np.ndarray  # Shape (3,): millimetres between voxels along the canonical axes.
 
     @classmethod
     def of(cls, geometry: Geometry) -> View:
         """As nibabel's `as_closest_canonical` turns an image of this grid."""
-        from nibabel.orientations import io_orientation
+        from nibabel.affines import voxel_sizes
+        from nibabel.orientations import inv_ornt_aff, io_orientation
 
         affine = np.array(geometry.affine)
-        turns = io_orientation(affine)
-        axes = turns[:, 0].astype(int)
-        spacing = np.empty(3)
-        spacing[axes] = np.linalg.norm(affine[:3, :3], axis=0)
-        return cls(axes, turns[:, 1] < 0, np.array(geometry.shape) - 1.0, spacing)
+        to_file = inv_ornt_aff(io_orientation(affine), geometry.shape)
+        return cls(np.rint(np.linalg.inv(to_file)), voxel_sizes(affine @ to_file))
 
     def turned(self, places: np.ndarray) -> np.ndarray:
         """Voxel numbers (n, 3) of the file as those of the canonical grid."""
-        found = np.empty((len(places), 3))
-        found[:, self.axes] = np.where(self.flipped, self.last - places, places)
-        return found
+        return np.asarray(places @ self.to_canonical[:3, :3].T + self.to_canonical[:3, 3])
 
     def extent(self, places: np.ndarray) -> np.ndarray:
         """Millimetres that voxels (n, 3) reach across: right to left, front to back, top to bottom."""
-        return (np.ptp(self.turned(places), axis=0) + 1) * self.spacing
+        return np.asarray((np.ptp(self.turned(places), axis=0) + 1) * self.spacing)
 
     @property
     def aspect(self) -> float:

@@ -15,8 +15,6 @@ from screening.io.readers import Batches, TableFile
 
 # What a footer may hold, in bytes and entries: 50,000 columns in a thousand row groups have not more.
 MOST_FOOTER_BYTES, MOST_FOOTER_ENTRIES = 100_000_000, 1_000_000
-# Of the held-out table of a model: cells, and what its footer says they unfold to, in bytes.
-MOST_SMALL_CELLS, MOST_SMALL_BYTES = 50_000_000, 1 << 28
 
 
 def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
@@ -84,9 +82,11 @@ def _refuse_other_texts(batch: pa.RecordBatch, name: str, first: int) -> None:
             cells.validate(full=True)
         except pa.ArrowInvalid:
             texts = (text or b"" for text in cells.cast(pa.large_binary()).to_pylist())
-            place = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
+            position = next(
+                i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text
+            )
             raise CohortError(
-                f"{name}, column '{column}', row {first + place}: a text that is not UTF-8; "
+                f"{name}, column '{column}', row {first + position}: a text that is not UTF-8; "
                 "write the file again with its texts as UTF-8"
             ) from None
 
@@ -101,20 +101,9 @@ def small_table(columns: Columns) -> bytes:
 
 
 def read_small_table(content: bytes) -> Columns:
-    """Read a Parquet table from memory.
-
-    Raises ValueError: it is damaged, or its footer says that it unfolds to more than the held-out rows of any
-    model.
-    """
+    """Read a Parquet table from memory; ValueError where it is damaged."""
     try:
-        with parquet_file(io.BytesIO(content)) as file:
-            footer = file.metadata
-            groups = [footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)]
-            if footer.num_rows * footer.num_columns > MOST_SMALL_CELLS or sum(groups) > MOST_SMALL_BYTES:
-                raise ValueError("the held-out table unfolds to more than any model's")
-            table = file.read(use_threads=False)
-        return Columns({name: table[name].to_numpy() for name in table.column_names}, table.num_rows)
-    except MemoryError:
-        raise
+        table = pq.read_table(io.BytesIO(content), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None
+    return {name: table[name].to_numpy() for name in table.column_names}

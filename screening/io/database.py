@@ -236,11 +236,11 @@ class KeptAnswer(Part):
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
         """Yield the rows in order."""
-        places = [self.header.index(name) for name in wanted]
+        columns = [self.header.index(name) for name in wanted]
         for start in self._starts:
             self._file.seek(start)
             with pa.ipc.open_stream(self._file) as stream:
-                yield stream.read_next_batch().select(places)
+                yield stream.read_next_batch().select(columns)
 
 
 @contextmanager
@@ -256,8 +256,8 @@ def _of_sql(url: sa.URL, database: Database, query: str | None) -> Iterator[Answ
                     f"SELECT * FROM {_quoted(str(database.table), sa.inspect(connection).has_table, quoted)}"
                 )
             sql, how = _read_only(connection, sql, database.name)
-            asked = connection.execution_options(stream_results=True, no_parameters=True)
-            result = asked.exec_driver_sql(sql)
+            streaming = connection.execution_options(stream_results=True, no_parameters=True)
+            result = streaming.exec_driver_sql(sql)
             if result.cursor is None or result.cursor.description is None:
                 raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
             header = [str(column[0]) for column in result.cursor.description]
@@ -338,9 +338,9 @@ def _read_only(connection: sa.Connection, sql: str, name: str) -> tuple[str, str
 def _quoted(table: str, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
     """The table as the database writes it; `schema.name` where no table has the whole name."""
     schema, _, name = table.rpartition(".")
-    for place, called in ((None, table), (schema, name)):
-        if place != "" and has(called, place):
-            return ".".join(quoted(part) for part in (place, called) if part)
+    for within, called in ((None, table), (schema, name)):
+        if within != "" and has(called, within):
+            return ".".join(quoted(part) for part in (within, called) if part)
     raise UsageError(f"the database has no table or view {table} that this user may see")
 
 
@@ -365,11 +365,11 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
                 return pa.array([None if cell is None else float(str(cell)) for cell in cells])
     if not kinds & PLAIN:
         return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
-    words = (str(cell) if type(cell) in PLAIN else "(no single value)" for cell in cells)
+    texts = (str(cell) if type(cell) in PLAIN else "(no single value)" for cell in cells)
     # Half a character cannot be kept as UTF-8, and is told by its number.
-    kept = (text.encode("utf-8", "backslashreplace").decode() for text in words)
+    encodable = (text.encode("utf-8", "backslashreplace").decode() for text in texts)
     return pa.array(
-        [None if cell is None else text for cell, text in zip(cells, kept, strict=True)], pa.string()
+        [None if cell is None else text for cell, text in zip(cells, encodable, strict=True)], pa.string()
     )
 
 
@@ -420,5 +420,5 @@ def duckdb_quoted(name: str) -> str:
 
 def duckdb_has(connection: duckdb.DuckDBPyConnection, name: str, schema: str | None) -> bool:
     """Whether there is such a table or view, in any schema or in that one."""
-    asked = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
-    return connection.execute(asked, [name, schema or ""]).fetchall() != [(0,)]
+    query = "SELECT count(*) FROM information_schema.tables WHERE table_name = ? AND ? IN (table_schema, '')"
+    return connection.execute(query, [name, schema or ""]).fetchall() != [(0,)]

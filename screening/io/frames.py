@@ -11,8 +11,6 @@ import pyarrow as pa
 from screening.errors import CohortError, UsageError
 from screening.io.readers import Batches, Part, Source, put_into, refuse_header
 
-# Older versions of pyarrow end the process on categories whose names are views.
-VIEWS_SINCE = 25
 # Rows whose values are put into the digest at a time.
 BLOCK_ROWS = 1 << 16
 
@@ -67,9 +65,7 @@ def _arrow(frame: Table) -> pa.Table:
         if isinstance(frame, pd.DataFrame):
             return _of_pandas(frame)
         if hasattr(frame, "__arrow_c_stream__"):
-            stream = pa.RecordBatchReader.from_stream(frame)
-            _refuse_unreadable(stream.schema)
-            return stream.read_all()
+            return pa.RecordBatchReader.from_stream(frame).read_all()
     except MemoryError:
         raise
     except (pa.ArrowException, TypeError) as error:
@@ -80,29 +76,17 @@ def _arrow(frame: Table) -> pa.Table:
     )
 
 
-def _refuse_unreadable(schema: pa.Schema) -> None:
-    """Refuse what the pyarrow at hand does not read but ends the process on."""
-    if int(pa.__version__.split(".")[0]) >= VIEWS_SINCE:
-        return
-    for name, kind in zip(schema.names, schema.types, strict=True):
-        if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
-            raise CohortError(
-                f"table: column {name} holds polars' categories, which pyarrow reads from version "
-                f"{VIEWS_SINCE} on only; cast it to text, or bring pyarrow up to date"
-            )
-
-
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
     named = [name for name in frame.index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(named) if named else frame
     # Frames may give two columns one name, which the header's faults then tell.
     columns = []
-    for place, name in enumerate(frame.columns):
+    for position, name in enumerate(frame.columns):
         if not isinstance(name, str):
             raise CohortError("table: a column's name is no text; rename the columns")
         try:
-            columns.append(pa.Array.from_pandas(frame.iloc[:, place]))
+            columns.append(pa.Array.from_pandas(frame.iloc[:, position]))
         except pa.ArrowException:
             raise CohortError(
                 f"table: column '{name}' holds values of several kinds, or of one that Arrow has not; "

@@ -60,22 +60,22 @@ DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))(
 
 def trimmed(cells: pa.Array) -> pa.Array:
     """Text without spaces at its ends and without Excel's apostrophe before a number."""
-    words = pc.utf8_trim_whitespace(cells)
-    if pc.any(pc.starts_with(words, "'")).as_py():
-        words = pc.replace_substring_regex(words, APOSTROPHE, r"\1")
-    return words
+    texts = pc.utf8_trim_whitespace(cells)
+    if pc.any(pc.starts_with(texts, "'")).as_py():
+        texts = pc.replace_substring_regex(texts, APOSTROPHE, r"\1")
+    return texts
 
 
 def truths(words: Iterable[str]) -> bool:
     """Whether these texts, in small letters, are yes and no of one language."""
-    found = set()
+    distinct = set()
     for word in words:
         if word not in TRUE and word not in FALSE:
             return False
-        found.add(word)
-    letters = {word for word in found if len(word) == 1 or word in ("1.0", "0.0")}
+        distinct.add(word)
+    letters = {word for word in distinct if len(word) == 1 or word in ("1.0", "0.0")}
     one_pair = any(letters <= pair for pair in LETTERS)
-    return bool(found & TRUE) and bool(found & FALSE) and one_pair
+    return bool(distinct & TRUE) and bool(distinct & FALSE) and one_pair
 
 
 def decimal_marks(rows: list[list[str]], header: list[str], delimiter: str) -> tuple[str, dict[str, str]]:
@@ -83,17 +83,17 @@ def decimal_marks(rows: list[list[str]], header: list[str], delimiter: str) -> t
 
     A column is judged by its own cells; one that leaves it open (12,345) is written as the others are.
     """
-    found: dict[str, str] = {}
-    for place, name in enumerate(header):
-        cells = {cells[place].translate(SPACERS) for cells in rows if len(cells) == len(header)}
+    mark_of: dict[str, str] = {}
+    for position, name in enumerate(header):
+        cells = {cells[position].translate(SPACERS) for cells in rows if len(cells) == len(header)}
         marks = {mark for mark, cell in product(",.", cells) if DECIDED[mark].fullmatch(cell)}
         if marks:
-            found[name] = "," if marks == {","} else "."
+            mark_of[name] = "," if marks == {","} else "."
         elif any("," in cell and UNDECIDED.fullmatch(cell) for cell in cells) and delimiter != ",":
-            found[name] = ""
-    decided = {mark for mark in found.values() if mark}
-    whole = "," if decided == {","} or (not decided and "" in found.values()) else "."
-    return whole, {name: mark for name, mark in found.items() if mark and mark != whole}
+            mark_of[name] = ""
+    decided = {mark for mark in mark_of.values() if mark}
+    whole = "," if decided == {","} or (not decided and "" in mark_of.values()) else "."
+    return whole, {name: mark for name, mark in mark_of.items() if mark and mark != whole}
 
 
 def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
@@ -158,8 +158,8 @@ def iso_date(text: str, order: str | None) -> str:
 
 def date_orders(texts: Iterable[str]) -> set[str]:
     """Orders of day and month under which all these dates are dates; both where the year leads."""
-    found = list(texts)
-    return {order for order in ("dmy", "mdy") if all(_moment(iso_date(text, order)) for text in found)}
+    distinct = list(texts)
+    return {order for order in ("dmy", "mdy") if all(_moment(iso_date(text, order)) for text in distinct)}
 
 
 def moment(text: str, order: str | None) -> datetime.datetime | None:
@@ -170,9 +170,9 @@ def moment(text: str, order: str | None) -> datetime.datetime | None:
 def _moment(text: str) -> datetime.datetime | None:
     """The time of an ISO text, if 64 bits of nanoseconds hold it."""
     try:
-        found = datetime.datetime.fromisoformat(text)
+        time = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    if not 1678 <= found.year <= 2261:
+    if not 1678 <= time.year <= 2261:
         return None
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time

@@ -21,7 +21,7 @@ from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
 from screening.io.excel import ExcelFile
 from screening.io.frames import Table, source_of
-from screening.io.readers import Source, TableFile, all_of, refuse_many
+from screening.io.readers import Source, TableFile, all_of
 from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
 
@@ -62,7 +62,7 @@ def digests(source: str) -> list[str]:
     try:
         if _holds_images(source):
             return [part.sha256 for part in optional("images").opened(Path(source)).files]
-        return [digest_of(path) for path in found_files(source)[0]]
+        return [digest_of(path) for path in local_files(source)[0]]
     except (UsageError, CohortError):
         return []
 
@@ -77,9 +77,7 @@ def open_source(source: str | Path) -> Source:
     Raises UsageError: no file is there; CohortError: files that are empty, no tables, or have faulty headers;
     all of them are named.
     """
-    paths, notes = found_files(source)
-    refuse_many(len(paths), source)
-    return source_over(paths, notes)
+    return source_over(*local_files(source))
 
 
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
@@ -110,7 +108,7 @@ def _opened(path: Path) -> TableFile:
         raise of_system(error, path) from error
 
 
-def found_files(source: str | Path) -> tuple[list[Path], list[str]]:
+def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
     """The files that a path, directory or glob stands for, and notes on what of a directory is no table.
 
     Raises UsageError: there is none; CohortError: one that should be read is no file.
@@ -193,7 +191,6 @@ def open_remote(url: str) -> Source:
     folder = Path(tempfile.mkdtemp(prefix="screening-"))
     try:
         remote, notes = _remote_files(system, path, url)
-        refuse_many(len(remote), url)
         # A folder a file: a glob may match files of one name in several places.
         fetched = [folder / str(number) / PurePosixPath(name).name for number, name in enumerate(remote)]
         for name, copy in zip(remote, fetched, strict=True):

@@ -14,15 +14,12 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from screening.errors import CohortError, UsageError, of_system
+from screening.errors import CohortError, of_system
 from screening.files import digest_of
 from screening.schemas.run import Geometry
 
 T = TypeVar("T")
 P = TypeVar("P")
-MOST_FILES = 10_000
-# No table comes near, and memory holds it.
-LONGEST_NAME, MOST_COLUMNS = 20_000, 50_000
 # Values in memory at a time, however wide the table.
 MOST_CELLS = 1 << 23
 
@@ -233,11 +230,6 @@ def refuse_header(part: Part) -> None:
     counts = Counter(name for name in part.header if name)
     if not counts:
         raise CohortError(f"{part.name}: no column has a name; add a header row")
-    if len(part.header) > MOST_COLUMNS or max(map(len, counts)) > LONGEST_NAME:
-        raise CohortError(
-            f"{part.name}, first row: more than {MOST_COLUMNS} columns, or a name of more than "
-            f"{LONGEST_NAME} characters; is it a header?"
-        )
     faults = []
     for name in (name for name, count in counts.items() if count > 1):
         numbers = [str(number) for number, other in enumerate(part.header, start=1) if other == name]
@@ -247,12 +239,6 @@ def refuse_header(part: Part) -> None:
         )
     if faults:
         raise CohortError(faults)
-
-
-def refuse_many(count: int, source: object) -> None:
-    """Refuse a directory or glob of more files than are read."""
-    if count > MOST_FILES:
-        raise UsageError(f"{source} stands for {count} files, more than {MOST_FILES}; join them first")
 
 
 def put_into(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:

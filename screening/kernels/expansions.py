@@ -7,7 +7,7 @@ exponentials too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
@@ -29,16 +29,27 @@ class Bumps:
     heights: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Sweep:
-    """One sweep over rows of the basis: terms of one norm and type, and whose columns come out of it."""
+    """Terms of one norm and type: they share the distances to the rows."""
 
     rows: np.ndarray
-    norm: int
-    dtype: Precision
-    terms: list[tuple[float | np.ndarray, np.ndarray]]
-    keys: list[Key]
-    widths: list[int]
+    terms: list[tuple[float | np.ndarray, np.ndarray]] = field(default_factory=list)
+    widths: dict[Key, int] = field(default_factory=dict)  # of the columns, in their order
+
+    def add(self, rate: float | np.ndarray, weights: np.ndarray, widths: Mapping[Key, int]) -> None:
+        self.terms.append((rate, weights))
+        self.widths |= widths
+
+    def drop_unused(self) -> None:
+        """Leave out the rows that no term has a weight for."""
+        used = np.any([weights.any(axis=1) for _, weights in self.terms], axis=0)
+        if not used.all():
+            self.rows = self.rows[used]
+            self.terms = [
+                (rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate, weights[used])
+                for rate, weights in self.terms
+            ]
 
 
 class ExpansionSums:
@@ -56,100 +67,69 @@ class ExpansionSums:
         bumps: Mapping[Key, Bumps] | None = None,
         c: Mapping[Key, np.ndarray] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.rows = rows
-        self._expansions = dict(expansions)
-        self._weights = np.hstack(list(self._expansions.values()))
-        sweeps = [*self._of_kernel(c or {}), *_of_bumps(rows, bumps or {})]
-        self._sweeps = [_on_used(sweep) for sweep in _joined(sweeps)]
+        self._sweeps: dict[tuple[int, Precision], _Sweep] = {}
+        self._add_expansions(kernel, rows, expansions, c or {})
+        for norm in sorted({own.norm for own in (bumps or {}).values()}):
+            self._add_bumps(norm, rows, {key: own for key, own in (bumps or {}).items() if own.norm == norm})
+        for sweep in self._sweeps.values():
+            sweep.drop_unused()
 
-    def _of_kernel(self, c: Mapping[Key, np.ndarray]) -> list[_Sweep]:
+    def _sweep(self, norm: int, dtype: Precision, rows: np.ndarray) -> _Sweep:
+        return self._sweeps.setdefault((norm, dtype), _Sweep(rows))
+
+    def _add_expansions(
+        self, kernel: Kernel, rows: np.ndarray, expansions: Mapping[Key, np.ndarray],
+        c: Mapping[Key, np.ndarray],
+    ) -> None:  # fmt: skip
         """In float64 what some expansion wants in it, in float32 the rest."""
-        exact = np.zeros((len(self.rows), 1), bool)
-        for key, weights in self._expansions.items():
+        exact = np.zeros((len(rows), 1), bool)
+        for key, weights in expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
-            there = c[key][used] if key in c else None
-            exact[used, 0] |= pairwise.in_double(self.kernel, self.rows[used], weights[used], there)
-        if not exact.any():
-            return [self._expanded(self._weights, np.float32)]
-        if not self._weights[~exact[:, 0]].any():
-            return [self._expanded(self._weights, np.float64)]
-        return [
-            self._expanded(self._weights * exact, np.float64),
-            self._expanded(self._weights * ~exact, np.float32),
+            c_used = c[key][used] if key in c else None
+            exact[used, 0] |= pairwise.in_double(kernel, rows[used], weights[used], c_used)
+        whole = np.hstack(list(expansions.values()))
+        widths = {key: weights.shape[1] for key, weights in expansions.items()}
+        # Neither type is swept over for nothing.
+        parts: list[tuple[Precision, np.ndarray]] = [
+            (np.float64, whole * exact),
+            (np.float32, whole * ~exact),
         ]
+        if not exact.any():
+            parts = [(np.float32, whole)]
+        elif not parts[1][1].any():
+            parts = [(np.float64, whole)]
+        for dtype, weights in parts:
+            self._sweep(kernel.norm, dtype, rows).add(kernel.number, weights, widths)
 
-    def _expanded(self, weights: np.ndarray, dtype: Precision) -> _Sweep:
-        keys, widths = list(self._expansions), [each.shape[1] for each in self._expansions.values()]
-        return _Sweep(self.rows, self.kernel.norm, dtype, [(self.kernel.number, weights)], keys, widths)
+    def _add_bumps(self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> None:
+        """Bumps of one and the same width are one term of several outputs."""
+        of_width: dict[bytes, list[Key]] = {}
+        dtype: Precision = np.float32
+        for key, own in bumps.items():
+            used = np.flatnonzero(own.heights)
+            if pairwise.precise_bumps(norm, rows[used], own.rates[used]) is np.float64:
+                dtype = np.float64
+            one_rate = bool(len(used)) and np.ptp(own.rates[used]) == 0.0
+            name = own.rates[used[:1]].tobytes() if one_rate else repr(key).encode()
+            of_width.setdefault(name, []).append(key)
+        for keys in of_width.values():
+            first = bumps[keys[0]]
+            rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
+            heights = np.column_stack([bumps[key].heights for key in keys])
+            self._sweep(norm, dtype, rows).add(rate, heights, dict.fromkeys(keys, 1))
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""
         by_key: dict[Key, np.ndarray] = {}
-        for sweep in self._sweeps:
-            sums = pairwise.weighted_sums(sweep.norm, x, sweep.rows, sweep.terms, dtype=sweep.dtype)
-            for key, part in _columns(sums[0] if len(sums) == 1 else np.hstack(sums), sweep).items():
+        for (norm, dtype), sweep in self._sweeps.items():
+            sums = pairwise.weighted_sums(norm, x, sweep.rows, sweep.terms, dtype=dtype)
+            columns = sums[0] if len(sums) == 1 else np.hstack(sums)
+            for (key, width), end in zip(
+                sweep.widths.items(), accumulate(sweep.widths.values()), strict=True
+            ):
+                part = columns[:, end - width : end]
                 by_key[key] = by_key[key] + part if key in by_key else part
         return by_key
-
-
-def _columns(sums: np.ndarray, one: _Sweep) -> dict[Key, np.ndarray]:
-    ends = accumulate(one.widths)
-    return {
-        key: sums[:, end - width : end] for key, width, end in zip(one.keys, one.widths, ends, strict=True)
-    }
-
-
-def _of_bumps(rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> list[_Sweep]:
-    """One sweep a norm; bumps of one and the same width are one term of several outputs."""
-    sweeps = []
-    for norm in sorted({each.norm for each in bumps.values()}):
-        own = {key: each for key, each in bumps.items() if each.norm == norm}
-        together: dict[bytes, list[Key]] = {}
-        dtype: Precision = np.float32
-        for key, each in own.items():
-            used = np.flatnonzero(each.heights)
-            if pairwise.precise_bumps(norm, rows[used], each.rates[used]) is np.float64:
-                dtype = np.float64
-            one_rate = bool(len(used)) and np.ptp(each.rates[used]) == 0.0
-            name = each.rates[used[:1]].tobytes() if one_rate else repr(key).encode()
-            together.setdefault(name, []).append(key)
-        terms = []
-        for keys in together.values():
-            first = own[keys[0]]
-            rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
-            terms.append((rate, np.column_stack([own[key].heights for key in keys])))
-        order = [key for keys in together.values() for key in keys]
-        sweeps.append(_Sweep(rows, norm, dtype, terms, order, [1] * len(order)))
-    return sweeps
-
-
-def _joined(sweeps: list[_Sweep]) -> list[_Sweep]:
-    """Sweeps of one norm and type as one: they share the distances."""
-    joined: dict[tuple[int, Precision], _Sweep] = {}
-    for sweep in sweeps:
-        before = joined.setdefault((sweep.norm, sweep.dtype), sweep)
-        if before is not sweep:
-            joined[sweep.norm, sweep.dtype] = replace(
-                sweep,
-                terms=before.terms + sweep.terms,
-                keys=before.keys + sweep.keys,
-                widths=before.widths + sweep.widths,
-            )
-    return list(joined.values())
-
-
-def _on_used(one: _Sweep) -> _Sweep:
-    """Without the rows that no term of it has a weight for."""
-    weighted = [weights.any(axis=1) for _, weights in one.terms]
-    if all(each.all() for each in weighted):
-        return one
-    used = np.flatnonzero(np.any(weighted, axis=0))
-    terms: list[tuple[float | np.ndarray, np.ndarray]] = [
-        (rate[used] if isinstance(rate, np.ndarray) and rate.ndim else rate, weights[used])
-        for rate, weights in one.terms
-    ]
-    return replace(one, rows=one.rows[used], terms=terms)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def _numbers(reaches: Sequence[float] | None) -> np.ndarray:
 
 
 def _floats(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    return tuple(np.ascontiguousarray(each, float) for each in arrays)
+    return tuple(np.ascontiguousarray(values, float) for values in arrays)
 
 
 @njit(inline="always")
@@ -122,10 +122,10 @@ def _spanned(row, lowest, highest):
 
 
 @njit(inline="always")
-def _of_side(row, mine, side, lowest, highest):
+def _of_side(row, side_of_centre, side, lowest, highest):
     """What is not of the wanted side goes out of any reach."""
     for t in range(row.size):
-        wanted = mine * side[t] > 0.0
+        wanted = side_of_centre * side[t] > 0.0
         highest[t] = maximum(highest[t], row[t] if wanted else -np.inf)
         row[t] = row[t] if wanted else np.inf
         lowest[t] = -maximum(-lowest[t], -row[t])
@@ -213,9 +213,9 @@ def near_within(across, places, at, c_x, c, sides, wanted, reaches, total, count
     before = flush_tiny()
     apart = np.zeros((c.size, -(-at.size // _LANES) * _LANES))
     for i in range(c.size):
-        row, known = apart[i, : at.size], across[places[i]]
+        row, held = apart[i, : at.size], across[places[i]]
         for t in range(at.size):
-            row[t] = known[at[t]]
+            row[t] = held[at[t]]
         _apart(row, c[i], c_x)
     room = np.empty((7, _BLOCK))
     for first in range(0, wanted.size, _BLOCK):

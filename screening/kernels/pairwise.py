@@ -190,16 +190,16 @@ def gram(
     return _matrix(kernel.norm, x, x if z is None else z, rate_of(kernel), dtype)
 
 
-def gram_from(kernel: RadialKernel, known: np.ndarray) -> np.ndarray:
+def gram_from(kernel: RadialKernel, distances: np.ndarray) -> np.ndarray:
     """K from the ``distances`` of its norm, to the bit what ``gram`` gives; of their shape and type."""
-    out = np.empty_like(known)
-    rate = known.dtype.type(rate_of(kernel))
-    step = max(1, _TASK * _TASK // 8 // max(known.shape[1], 1))
+    out = np.empty_like(distances)
+    rate = distances.dtype.type(rate_of(kernel))
+    step = max(1, _TASK * _TASK // 8 // max(distances.shape[1], 1))
 
     def task(first: int) -> None:
-        kernels_of(known, first, min(first + step, len(known)), rate, out)
+        kernels_of(distances, first, min(first + step, len(distances)), rate, out)
 
-    run_in_threads(task, range(0, len(known), step))
+    run_in_threads(task, range(0, len(distances), step))
     return out
 
 
@@ -395,11 +395,11 @@ def kernel_rows(x, centres, start, stop, kind, rate, out):
 
 
 @njit(nogil=True, cache=True)
-def kernels_of(known, start, stop, rate, out):
+def kernels_of(distances, start, stop, rate, out):
     """Rows start .. stop - 1 of the kernels of distances, the bits that `kernel_rows` gives."""
     widest()
     for i in range(start, stop):
-        near, row = known[i], out[i]
+        near, row = distances[i], out[i]
         for t in range(row.size):
             row[t] = exp2_of_product(near[t], rate)
 

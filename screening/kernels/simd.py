@@ -78,12 +78,12 @@ def _widest(typingctx):
     return types.void(), codegen
 
 
-def _control(builder, name, place):
+def _control(builder, name, pointed):
     """Store the processor's floating-point control word at a place, or load it from there."""
     pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer])
     function = builder.module.declare_intrinsic(f"llvm.x86.sse.{name}", (), kind)
-    builder.call(function, [builder.bitcast(place, pointer)])
+    builder.call(function, [builder.bitcast(pointed, pointer)])
 
 
 def _flush_tiny(typingctx):
@@ -111,9 +111,9 @@ def _restore(typingctx, before):
 
     def codegen(context, builder, signature, args):
         if _IS_X86:
-            place = cgutils.alloca_once(builder, ir.IntType(32))
-            builder.store(args[0], place)
-            _control(builder, "ldmxcsr", place)
+            word_at = cgutils.alloca_once(builder, ir.IntType(32))
+            builder.store(args[0], word_at)
+            _control(builder, "ldmxcsr", word_at)
         return context.get_dummy_value()
 
     return types.void(types.uint32), codegen
@@ -144,13 +144,13 @@ def _called(builder, name, values):
 
 
 def _squared(builder, total, apart):
-    for each in reversed(apart):
-        total = _called(builder, "fma", [each, each, total])
+    for difference in reversed(apart):
+        total = _called(builder, "fma", [difference, difference, total])
     return total
 
 
 def _absolute(builder, total, apart):
-    a, b, c, d = (_called(builder, "fabs", [each]) for each in apart)
+    a, b, c, d = (_called(builder, "fabs", [difference]) for difference in apart)
     return builder.fadd(total, builder.fadd(builder.fadd(a, b), builder.fadd(c, d)))
 
 
@@ -176,13 +176,13 @@ def _tile(added):
             begin = context.cast(builder, args[2], i, types.intp)
             sums = [[cgutils.alloca_once(builder, vector) for _ in range(_REGISTERS)] for _ in range(CENTRES)]
 
-            def place(array, row, width, column):
+            def element_at(array, row, width, column):
                 return builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
 
             def vectors(array, row, width, column):
                 """Places of the registers from there on."""
                 for v in range(_REGISTERS):
-                    at = place(array, row, width, builder.add(column, word(v * lanes)))
+                    at = element_at(array, row, width, builder.add(column, word(v * lanes)))
                     yield builder.bitcast(at, vector.as_pointer())
 
             def spread(at):
@@ -190,16 +190,16 @@ def _tile(added):
                 one = builder.insert_element(nothing, builder.load(at), ir.IntType(32)(0))
                 return builder.shuffle_vector(one, nothing, everywhere)
 
-            def each(stop, step):
+            def loop(stop, step):
                 return cgutils.for_range_slice(builder, word(0), stop, word(step))
 
             block = builder.mul(n_panels, word(PANEL))
-            with each(n_panels, 1) as (panel, _), each(word(PANEL), lanes * _REGISTERS) as (lane, _):
+            with loop(n_panels, 1) as (panel, _), loop(word(PANEL), lanes * _REGISTERS) as (lane, _):
                 for total in sums:
                     for at in total:
                         builder.store(ir.Constant(vector, [0.0] * lanes), at)
                 first = builder.mul(panel, n_padded)
-                with each(n_padded, 4) as (k, _):
+                with loop(n_padded, 4) as (k, _):
                     read = [
                         [
                             builder.load(at, align=bits // 8)
@@ -212,7 +212,8 @@ def _tile(added):
                     for c, total in enumerate(sums):
                         here = builder.add(begin, word(c))
                         middle = [
-                            spread(place(centre, here, n_padded, builder.add(k, word(j)))) for j in range(4)
+                            spread(element_at(centre, here, n_padded, builder.add(k, word(j))))
+                            for j in range(4)
                         ]
                         for v, at in enumerate(total):
                             apart = [builder.fsub(read[j][v], middle[j]) for j in range(4)]

@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.data.ids import kept_lot
+from screening.data.ids import short_hash
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
@@ -71,7 +71,7 @@ class Scope:
         return left
 
 
-_hash = cache(kept_lot)
+_hash = cache(short_hash)
 
 
 def unreached(connection: sa.Connection) -> dict[str, int]:

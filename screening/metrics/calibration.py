@@ -111,11 +111,11 @@ def calibration_elsewhere(
     if prevalence is not None:
         weight = _weights_at(positive, prevalence)
         share = low = high = prevalence
-    again = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
+    refitted = fit_platt(np.log(p / (1 - p)), positive, weight, codes)
     # A few groups tell neither a figure nor the spread of it.
     few = 1.0 if codes is None else float(np.sqrt(students_share(int(codes.max()) + 1)))
     low, high = max(share - (share - low) / few, 0.0), share + (high - share) / few
-    reach = 1.96 * float(np.sqrt(again.covariance[2])) / few
+    reach = 1.96 * float(np.sqrt(refitted.covariance[2])) / few
     expected = float(np.average(p, weights=weight))
     if prevalence is not None:  # not known is then what the chances of either class add up to
         pull = weight * (p - np.where(positive, p[positive].mean(), p[~positive].mean())) / weight.sum()
@@ -123,7 +123,7 @@ def calibration_elsewhere(
         wide = 1.96 * float(np.sqrt(np.square(sums).sum())) / few
         low, high = share * expected / (expected + wide), share * expected / max(expected - wide, 1e-9)
     return _assessed(written.platt, p, positive, weight, share, codes).replace(
-        slope=Estimate(again.slope, again.slope - reach, again.slope + reach),
+        slope=Estimate(refitted.slope, refitted.slope - reach, refitted.slope + reach),
         observed_expected=Estimate(share / expected, low / expected, high / expected),
     )
 
@@ -259,10 +259,10 @@ def _reliability(
     # predictions stay together.
     number = np.unique(p, return_inverse=True)[1]
     among = np.cumsum(np.bincount(number, weights=weight * p)) / (weight * p).sum()
-    place = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)[number]
+    tenth = np.minimum((among * BINS * (1 - 1e-12)).astype(int), BINS - 1)[number]
     described = []
-    for number in np.unique(place):
-        rows = place == number
+    for number in np.unique(tenth):
+        rows = tenth == number
         w, observed = weight[rows], np.average(positive[rows], weights=weight[rows])
         size = float(w.sum() ** 2 / np.square(w).sum())
         if codes is not None:

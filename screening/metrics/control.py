@@ -79,13 +79,13 @@ def _seldom_above(sizes: np.ndarray, count: float, of: float) -> np.ndarray:
     0 where `MANY` or more are expected.
     """
     a, b = count + 0.5, of - count + 0.5
-    each, place = np.unique(np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True)
-    mean = each * a / (a + b)
+    distinct, number = np.unique(np.where(sizes * a / (a + b) < MANY, sizes, 0), return_inverse=True)
+    mean = distinct * a / (a + b)
     # So far out that nothing is left beyond, whatever the rate; `betabinom.ppf` looks at one night at a time.
-    furthest = np.minimum(each, np.ceil(mean + 12 * np.sqrt(mean * (1 + each / of)) + 40))
-    mass = betabinom.pmf(np.arange(furthest.max() + 1), each[:, None], a, b)
+    furthest = np.minimum(distinct, np.ceil(mean + 12 * np.sqrt(mean * (1 + distinct / of)) + 40))
+    mass = betabinom.pmf(np.arange(furthest.max() + 1), distinct[:, None], a, b)
     reached = np.argmax(np.cumsum(mass, axis=1) >= 1 - TAIL, axis=1)
-    return np.asarray((reached / np.maximum(each, 1))[place])
+    return np.asarray((reached / np.maximum(distinct, 1))[number])
 
 
 CELLS = 20

@@ -177,8 +177,8 @@ def _within(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     inside = (counts * (1 - counts / held)).sum(axis=0) / max(rows - groups, 1)
     typical = (rows - np.square(sizes).sum() / rows) / (groups - 1)
     whole = between + (typical - 1) * inside
-    known = (share > 0) & (share < 1) & (whole > 0)
-    return np.where(known, np.clip((between - inside) / np.where(known, whole, 1.0), 0, 1), np.nan)
+    defined = (share > 0) & (share < 1) & (whole > 0)
+    return np.where(defined, np.clip((between - inside) / np.where(defined, whole, 1.0), 0, 1), np.nan)
 
 
 def predictive_interval(prevalence: float, right: tuple, wrong: tuple) -> tuple[np.ndarray, np.ndarray]:

@@ -43,17 +43,17 @@ def weighted_rates(
 
 
 def weighted_ranking(
-    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, asked: float
+    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, sensitivity: float
 ) -> dict[str, np.ndarray]:
     """AUROC, average precision, and the specificity at a sensitivity asked, (n_draws,) each."""
     # scikit-learn's functions take one vector of weights; here all draws of the bootstrap go at once.
     hits, alarms = _steps(scores, positive, weights)
-    there = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
-    n_hits, n_alarms = (np.where(there, each[:, -1], np.nan) for each in (hits, alarms))
+    both_classes = (hits[:, -1] > 0) & (alarms[:, -1] > 0)
+    n_hits, n_alarms = (np.where(both_classes, counts[:, -1], np.nan) for counts in (hits, alarms))
     gained = np.diff(hits, axis=1, prepend=0.0)
     tied = np.diff(alarms, axis=1, prepend=0.0)
     below = alarms[:, -1:] - alarms + tied / 2
-    at = (hits >= asked * hits[:, -1:] - 1e-9).argmax(axis=1)
+    at = (hits >= sensitivity * hits[:, -1:] - 1e-9).argmax(axis=1)
     return {
         "auroc": (gained * below).sum(axis=1) / (n_hits * n_alarms),
         "average_precision": (gained * hits / np.maximum(hits + alarms, 1e-12)).sum(axis=1) / n_hits,
@@ -63,7 +63,7 @@ def weighted_ranking(
 
 def false_alarms_at(scores: np.ndarray, positive: np.ndarray, sensitivities: np.ndarray) -> np.ndarray:
     """1 - specificity where the ROC curve reaches each sensitivity; 0 at none."""
-    hits, alarms = (each[0] for each in _steps(scores, positive, np.ones((1, len(positive)))))
+    hits, alarms = (counts[0] for counts in _steps(scores, positive, np.ones((1, len(positive)))))
     at = np.searchsorted(hits, sensitivities * hits[-1] - 1e-9)
     return np.where(sensitivities > 0, alarms[at] / alarms[-1], 0.0)
 
@@ -105,8 +105,8 @@ def resampled_difference(
 ) -> Estimate:
     """Difference of a method from the control with its 95 % interval, None where it cannot be resampled."""
     gap = draws[0] - draws[1]
-    known = gap[np.isfinite(gap)]
-    ends = percentiles(known, n_units) if len(known) else ()
+    finite = gap[np.isfinite(gap)]
+    ends = percentiles(finite, n_units) if len(finite) else ()
     return Estimate(estimates[0] - estimates[1], *ends)
 
 
@@ -124,7 +124,7 @@ def auroc_difference(
     class.
     """
     codes = group_codes(groups)
-    (area, pull), (other, other_pull) = (placements(each, positive) for each in (scores, others))
+    (area, pull), (other, other_pull) = (placements(own, positive) for own in (scores, others))
     if min(positive.sum(), (~positive).sum()) < 2:
         return Estimate(area - other)
     reach = spread(pull - other_pull, positive, codes) * np.sqrt(variance_inflation(n_settings))

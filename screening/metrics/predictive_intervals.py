@@ -88,9 +88,9 @@ class Evidence:
         rate = self.clear / (self.clear + self.false)
         # One false alarm in 500 is the fewest that so many rows tell; more rows tell more.
         least = min(0.002, 1 / (self.clear + self.false))
-        shown = min(max(rate, least), 1 - least)
-        reach = 1.96 * np.sqrt(self._own() + self.between) / (shown * (1 - shown))
-        low, high = (float(expit(logit(shown) + side * reach)) for side in (-1, 1))
+        bounded = min(max(rate, least), 1 - least)
+        reach = 1.96 * np.sqrt(self._own() + self.between) / (bounded * (1 - bounded))
+        low, high = (float(expit(logit(bounded) + side * reach)) for side in (-1, 1))
         return min(low, rate), max(high, rate)
 
     def drawn(self, prevalence: float | tuple[float, float], seed: int) -> dict[str, np.ndarray]:

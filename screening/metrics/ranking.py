@@ -35,8 +35,8 @@ def auroc_of_levels(level: np.ndarray, positive: np.ndarray) -> float:
         return 0.5
     half = np.random.default_rng(0).permutation(len(level)) % 2
     ranked = np.empty(len(level))
-    for mine in (0, 1):
-        theirs = half != mine
+    for number in (0, 1):
+        theirs = half != number
         cases, rows = (
             np.bincount(level[theirs], weights, int(level.max()) + 1) for weights in (positive[theirs], None)
         )

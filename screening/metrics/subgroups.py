@@ -65,8 +65,8 @@ def _level(text: str | None, edges: Sequence[float] | None, known: Sequence[str]
 def _bands(edges: Sequence[float]) -> list[str]:
     """Names of the bands between the edges, from low to high, in as many digits as tell the edges apart."""
     digits = next((n for n in range(6, 17) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)), 17)
-    words = [f"{edge:.{digits}g}" for edge in edges]
-    return [f"under {words[0]}", *(f"{a} to {b}" for a, b in pairwise(words)), f"{words[-1]} and over"]
+    ends = [f"{edge:.{digits}g}" for edge in edges]
+    return [f"under {ends[0]}", *(f"{a} to {b}" for a, b in pairwise(ends)), f"{ends[-1]} and over"]
 
 
 def performance_by_subgroup(
@@ -126,11 +126,11 @@ def _at(level: np.ndarray, name: str | None) -> np.ndarray:
 
 def _ordered(level: np.ndarray, edges: list[float] | None) -> list[str | None]:
     """Bands from low to high, other levels by name; "other" and missing last."""
-    there = set(level.tolist())
-    names = sorted(there - {None, OTHER})
+    present = set(level.tolist())
+    names = sorted(present - {None, OTHER})
     if edges is not None:
-        names = [name for name in _bands(edges) if name in there]
-    return [*names, *([OTHER] if OTHER in there else []), *([None] if None in there else [])]
+        names = [name for name in _bands(edges) if name in present]
+    return [*names, *([OTHER] if OTHER in present else []), *([None] if None in present else [])]
 
 
 def _of_level(
@@ -197,10 +197,10 @@ class SubgroupCounts:
 
     def facts(self) -> list[NightSubgroup]:
         """Rows and flag rate a level tonight, withheld where fewer than 5 rows (or groups) tell them."""
-        said = []
+        facts = []
         for (column, level), count in self.counts.items():
             enough = (len(count.groups) or count.rows) >= FEWEST
-            said.append(
+            facts.append(
                 NightSubgroup(
                     column=column,
                     level=level,
@@ -208,4 +208,4 @@ class SubgroupCounts:
                     flag_rate=count.flagged / count.rows if enough else None,
                 )
             )
-        return sorted(said, key=lambda row: (row.column, row.level is None, row.level or ""))
+        return sorted(facts, key=lambda row: (row.column, row.level is None, row.level or ""))

@@ -89,7 +89,7 @@ class Comparison(InBrief):
             cohort.name: [
                 f"{method.recipe:22}"
                 + "  ".join(
-                    f"{words} {_percent(method.figures[name].value)}" for name, words in _SHOWN.items()
+                    f"{title} {_percent(method.figures[name].value)}" for name, title in _SHOWN.items()
                 )
                 for method in cohort.methods
             ]
@@ -204,19 +204,19 @@ def compare(
         raise UsageError("give at least one cohort to compare on")
     control = control or ("one_vs_rest" if any(map(several_asked, cohorts.values())) else "svm")
     recipes = _methods(recipes, control)
-    asked: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
-    asked |= {"max_rows": max_rows, "search": search, "seed": seed}
+    given: dict[str, Any] = {"rule": rule, "folds": folds, "repeats": repeats}
+    given |= {"max_rows": max_rows, "search": search, "seed": seed}
     studies = {
         name: studies_of(
             prepare_study(
-                cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **asked
+                cohort, recipes[0], params={}, independent=independent, at_most=LARGEST_WHOLE, **given
             ),
             recipes,
         )
         for name, cohort in cohorts.items()
     }
     settings = Settings(
-        **asked,
+        **given,
         cohorts={name: _digest(cohort) for name, cohort in cohorts.items()},
         versions=versions(),
         control=control,
@@ -230,7 +230,9 @@ def compare(
         steps = progress_of_parts(resources, [1.0] * (len(studies) * len(recipes)))
         methods = {name: methods_of(recipes, of, steps) for name, of in studies.items()}
     at = rule.value if isinstance(rule, MinSensitivity) else ASKED
-    entries = [cohort_entry(name, studies[name][0], mine, at, seed) for name, mine in methods.items()]
+    entries = [
+        cohort_entry(name, studies[name][0], of_cohort, at, seed) for name, of_cohort in methods.items()
+    ]
     first = FIRST_FIGURE.get(rule.name, "auroc")
     document = ComparisonDocument(
         format_version=FORMAT_VERSION,
@@ -242,7 +244,9 @@ def compare(
         sha256="",
     )
     scores = (
-        table for name, mine in methods.items() for table in _scores(name, studies[name][0].sample, mine)
+        table
+        for name, of_cohort in methods.items()
+        for table in _scores(name, studies[name][0].sample, of_cohort)
     )
     return Comparison(document, pd.concat(scores, ignore_index=True))
 
@@ -297,12 +301,14 @@ def methods_of(
     return methods
 
 
-def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: float, seed: int) -> CohortFacts:
+def cohort_entry(
+    name: str, study: Study, methods: Sequence[Method], at_sensitivity: float, seed: int
+) -> CohortFacts:
     """Table, differences and curves of one cohort; the first method is the control."""
     judgements = [judgement for _, judgement in methods]
-    draws = resampled(judgements, asked, seed=seed)
+    draws = resampled(judgements, at_sensitivity, seed=seed)
     estimates = [
-        {figure: float(value[0]) for figure, value in measured(judgement, asked).items()}
+        {figure: float(value[0]) for figure, value in measured(judgement, at_sensitivity).items()}
         for judgement in judgements
     ]
     control, watched, groups = judgements[0], judgements[0].held.watched, study.groups
@@ -334,10 +340,12 @@ def cohort_entry(name: str, study: Study, methods: Sequence[Method], asked: floa
     )
 
 
-def measured(method: Judgement, asked: float, weights: np.ndarray | None = None) -> dict[str, np.ndarray]:
+def measured(
+    method: Judgement, at_sensitivity: float, weights: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
     """Figures of one method on one cohort, over the rows of all folds together, (n_draws,) each.
 
-    Several watched classes are averaged. `asked` is the sensitivity at which `specificity_at` is read from
+    Several watched classes are averaged. `at_sensitivity` is where `specificity_at` is read from
     the ROC curve; `weights` (n_draws, n_rows) say how often each row counts in each draw. NaN where a draw
     holds no positive or no negative row.
     """
@@ -354,7 +362,7 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
         }
         if held.own is not None:
             rates["own_g_mean"] = weighted_rates(held.own[:, m], positive, w)[2]
-        by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, asked))
+        by_class.append(rates | weighted_ranking(held.scores[:, m], positive, w, at_sensitivity))
     means = {name: np.mean([figures[name] for figures in by_class], axis=0) for name in by_class[0]}
     if held.predicted is not None:
         means |= weighted_recalls(held.target, held.predicted, w)
@@ -362,7 +370,7 @@ def measured(method: Judgement, asked: float, weights: np.ndarray | None = None)
 
 
 def resampled(
-    methods: Sequence[Judgement], asked: float, *, seed: int = 0, draws: int = DRAWS
+    methods: Sequence[Judgement], at_sensitivity: float, *, seed: int = 0, draws: int = DRAWS
 ) -> list[dict[str, np.ndarray]]:
     """Figures of every method, (draws,) each, in the same bootstrap samples of groups (or rows).
 
@@ -370,7 +378,7 @@ def resampled(
     """
     held = methods[0].held
     parts = [
-        [measured(method, asked, weights) for method in methods]
+        [measured(method, at_sensitivity, weights) for method in methods]
         for weights in drawn_weights(len(held.fold), held.groups, seed, draws)
     ]
     return [

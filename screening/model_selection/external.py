@@ -169,7 +169,7 @@ def _batches(
             "the cohort was read by another contract than the model's; read it with "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
-    rows = replace(cohort, values=cohort.values.only(wanted))
+    rows = replace(cohort, values={name: cohort.values[name] for name in wanted})
     batches = [rows]
     if model.lesions is not None:
         names = np.asarray(rows.group)
@@ -181,14 +181,14 @@ def refuse_trained_on(model: Model, rows: Cohort, source: Source) -> None:
     """UsageError where rows, or their patients, are among those that the model was trained on."""
     trained_on = {file.sha256 for file in model.facts.training.source.files}
     same_file = any(file.sha256 in trained_on for file in source.files)
-    known = np.zeros(rows.n_rows, dtype=bool)
+    trained_on_rows = np.zeros(rows.n_rows, dtype=bool)
     for name, named in (("id", same_file or model.contract.id), ("group", model.contract.group)):
         values = getattr(rows, name)
         if named and values is not None and name in model.held_out:
-            known |= pd.Index(values).isin(model.held_out[name])
-    if not known.any():
+            trained_on_rows |= pd.Index(values).isin(model.held_out[name])
+    if not trained_on_rows.any():
         return
-    numbers = rows.rows[known].tolist()
+    numbers = rows.rows[trained_on_rows].tolist()
     what = "from a file that it was trained on" if same_file else "of ids or groups that it was trained on"
     raise UsageError(
         f"{len(numbers)} of {rows.n_rows} rows are {what} (rows {first_of(numbers, NAMED_ROWS)}): figures "
@@ -218,7 +218,7 @@ def _truth(
         raise UsageError(
             f"column '{column}': these rows are all cases, or none is; there must be some of both"
         )
-    watched = tuple(name for name, there in zip(task.watched, present, strict=True) if there)
+    watched = tuple(name for name, occurs in zip(task.watched, present, strict=True) if occurs)
     return task.replace(watched=watched), target, cases
 
 
@@ -262,8 +262,8 @@ def _local(
     rule: Rule = replace(promise.rule, prevalence=held.prevalence)
     if promise.lesions is not None:
         if by_lesions is None:
-            asked = promise.lesions.asked
-            raise UsageError(f"too few lesions to promise that {asked:g} of new ones are found")
+            share = promise.lesions.asked
+            raise UsageError(f"too few lesions to promise that {share:g} of new ones are found")
         rule = Threshold(by_lesions, prevalence=held.prevalence)
     elif isinstance(rule, Threshold):
         raise UsageError("the model's threshold was given by hand, not chosen by a rule")

@@ -112,7 +112,7 @@ class EncodedRows:
         return alike(self.x)
 
     def tried(
-        self, rows: np.ndarray, settings: Sequence[Parameters], asked: np.ndarray | None
+        self, rows: np.ndarray, settings: Sequence[Parameters], held_out: np.ndarray | None
     ) -> tuple[list[Estimator], list[np.ndarray]]:
         """The recipe fitted to some of the rows at each of the settings, and what each decides elsewhere.
 
@@ -129,14 +129,14 @@ class EncodedRows:
         machines: dict[int, Estimator] = {}
         decided: dict[int, np.ndarray] = {}
         part = partial(self.distances.part, rows)
-        cache = kernel_cache.KernelCache(x, self.distances.memory, part, asked)
+        cache = kernel_cache.KernelCache(x, self.distances.memory, part, held_out)
         ordered = by_shared_work(settings)
         for family in self._parts.families([settings[at] for at in ordered]):
-            numbers = [ordered[place] for place in family]
+            numbers = [ordered[at] for at in family]
             fitted = self._fitted([settings[at] for at in numbers], target, groups, cache)
             machines |= zip(numbers, fitted, strict=True)
-            if asked is not None:
-                decided |= zip(numbers, self._decisions_at(asked, fitted, cache), strict=True)
+            if held_out is not None:
+                decided |= zip(numbers, self._decisions_at(held_out, fitted, cache), strict=True)
         return [machines[at] for at in sorted(machines)], [decided[at] for at in sorted(decided)]
 
     def _fitted(
@@ -147,19 +147,19 @@ class EncodedRows:
         first = self.estimator(family[0])
         if not isinstance(first, KernelMachine):
             return [first.fit(cache.rows, target)]
-        factors = [self._parts.factor(setting) for setting in family] if len(family) > 1 else [first.factor]
+        factors = [first.factor, *(self._parts.estimator(setting).factor for setting in family[1:])]
         cache.trained = []
         fitted = first.fit_each(factors, cache.rows, target, groups, cache)
         return [machine.relative() for machine in fitted] if self.recipe.machine == "one_class" else fitted
 
     def _decisions_at(
-        self, asked: np.ndarray, machines: Sequence[Estimator], cache: kernel_cache.KernelCache
+        self, held_out: np.ndarray, machines: Sequence[Estimator], cache: kernel_cache.KernelCache
     ) -> list[np.ndarray]:
         """``decisions`` of machines that were fitted together."""
         kernel_machines = [machine for machine in machines if isinstance(machine, KernelMachine)]
         if len(kernel_machines) < len(machines):
-            return [self.decisions(machine, asked) for machine in machines]
-        decided = decisions_at(cache, [machine.passes_kept for machine in kernel_machines], asked)
+            return [self.decisions(machine, held_out) for machine in machines]
+        decided = decisions_at(cache, [machine.passes_kept for machine in kernel_machines], held_out)
         return [
             oriented(machine.scores_from(own), machine, self.recipe.machine, self.n_outputs)
             for machine, own in zip(kernel_machines, decided, strict=True)
@@ -225,25 +225,25 @@ def fit_folds(
         rows, lots = encoded.to_travel(), _lots(encoded.recipe, settings)
     pieces = [(fold, lot) for fold in range(int(dealt.max()) + 1) for lot in lots]
     if kept is None or not encoded.recipe.persistable:
-        places = []
+        files = []
     else:
-        places = _places(kept, rows, dealt, pieces, settings)
-    known: dict[int, FoldFit] = {}
-    for number, place in enumerate(places):
-        if arrays := read_piece(place):
-            known[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
+        files = _places(kept, rows, dealt, pieces, settings)
+    finished: dict[int, FoldFit] = {}
+    for number, file in enumerate(files):
+        if arrays := read_piece(file):
+            finished[number] = FoldFit.from_arrays(arrays, encoded.recipe, pieces[number][1], settings)
     # Apart, for members of a blend have all but the recipe in common.
     shared = rows.distances, rows.target, rows.groups, dealt
     waiting = [
         (rows.recipe, rows.n_outputs, *shared, *piece, settings)
         for number, piece in enumerate(pieces)
-        if number not in known
+        if number not in finished
     ]
     results = in_parallel(_fit_part, waiting, jobs=jobs, cluster=cluster, shared=shared)
     for number in range(len(pieces)):
-        fit = known.get(number) or next(results)
-        if places and number not in known:
-            keep_piece(places[number], fit.arrays())
+        fit = finished.get(number) or next(results)
+        if files and number not in finished:
+            keep_piece(files[number], fit.arrays())
         yield fit
 
 
@@ -277,7 +277,7 @@ def fit_fold(
     if alone:
         decisions = [own]
     if encoded.x.shape[0] * own.shape[1] * len(settings) > MOST_IN_FULL:
-        decisions = [each.astype(np.float32) for each in decisions]
+        decisions = [of_setting.astype(np.float32) for of_setting in decisions]
     seconds = (fitted - began) / len(tried), 1000 * scored / max(len(rows), 1)
     return FoldFit(lot, rows, machines, decisions, seconds)
 
@@ -300,7 +300,9 @@ def _places(
     """The file of each piece of a fold, by everything that it depends on."""
     content = hashlib.sha256(rows.x.tobytes() + rows.target.tobytes() + dealt.tobytes())
     content.update(b"" if rows.groups is None else rows.groups.tobytes())
-    told = [content.hexdigest(), rows.recipe.text, rows.recipe.parameters, rows.n_outputs]
-    told += [rows.distances.memory, len(settings)]
-    names = [digest_of_json([*told, fold, [settings[at] for at in lot]])[:24] for fold, lot in pieces]
+    content_of_all = [content.hexdigest(), rows.recipe.text, rows.recipe.parameters, rows.n_outputs]
+    content_of_all += [rows.distances.memory, len(settings)]
+    names = [
+        digest_of_json([*content_of_all, fold, [settings[at] for at in lot]])[:24] for fold, lot in pieces
+    ]
     return [kept / f"{name}.npz" for name in names]

@@ -187,7 +187,9 @@ def plan_study(
         cohort=sample,
         sample=sample,
         task=task,
-        fold=np.array([split_cohort(sample, target, groups, number, seed + again) for again in range(times)]),
+        fold=np.array(
+            [split_cohort(sample, target, groups, number, seed + repeat) for repeat in range(times)]
+        ),
         groups=groups,
         repeats_asked=repeats is not None,
         search=search,

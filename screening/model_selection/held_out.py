@@ -105,7 +105,7 @@ class HeldOut:
         if decisions.shape[1] == 1:
             return []
         own, weight = target[:, None] == np.arange(decisions.shape[1]), np.ones(len(target))
-        return [fit_platt(scores, mine, weight) for scores, mine in zip(decisions.T, own.T, strict=True)]
+        return [fit_platt(scores, cases, weight) for scores, cases in zip(decisions.T, own.T, strict=True)]
 
     @property
     def encoder(self) -> Encoder:
@@ -167,9 +167,9 @@ def hold_out(
     if not repeat:
         progress(finished, finished)
     for fold in study.fold[1:] if repeat else ():
-        again, decided = _of_setting(run(encoded, fold, [chosen]), 0)
+        of_repeat, decided = _of_setting(run(encoded, fold, [chosen]), 0)
         decisions.append(decided)
-        machines += again
+        machines += of_repeat
     dealt = study.fold[: len(decisions)]
     ensemble = FoldEnsemble(machines, recipe.machine, n_outputs, bundles)
     learned = encoded.learnable(np.arange(n_rows))
@@ -198,8 +198,8 @@ def encoded_for(study: Study, recipe: Recipe, resources: Resources, like: Encode
 def _of_setting(fits: Sequence[FoldFit], at: int) -> tuple[list[Estimator], np.ndarray]:
     """A setting's machines in the order of the folds, and their decisions in that of the rows."""
     own = [(fit, fit.settings.index(at)) for fit in fits if at in fit.settings]
-    machines = [fit.machines[place] for fit, place in own]
-    parts = np.concatenate([fit.decisions[place] for fit, place in own])
+    machines = [fit.machines[number] for fit, number in own]
+    parts = np.concatenate([fit.decisions[number] for fit, number in own])
     return machines, parts[np.argsort(np.concatenate([fit.rows for fit, _ in own]))]
 
 
@@ -219,7 +219,7 @@ def held_out_by(
     n_positive = int((study.target == 1).sum())
     notes = []
     members = members_for(recipe, study.task.kind, n_positive)
-    encode_all = any(each.machine != "one_class" for each in members)
+    encode_all = any(member.machine != "one_class" for member in members)
     encoded = encoded_for(study, recipe if encode_all else members[0], resources, like)
     tried: list[tuple[Recipe, list[Parameters]]] = []
     for member in members:
@@ -260,8 +260,8 @@ def blended(
     decisions = np.stack([part.decisions[:repeats] for part in parts], axis=-2)
     # One output looks for the second class; several look for a class each.
     codes = np.arange(decisions.shape[-1]) if decisions.shape[-1] > 1 else np.array([1])
-    known = any(part.recipe.machine != "one_class" for part in parts)
-    positive = encoded.target[:, None] == codes if known else None
+    labelled = any(part.recipe.machine != "one_class" for part in parts)
+    positive = encoded.target[:, None] == codes if labelled else None
     mean = decisions.mean(axis=0, dtype=float)
     pooling = Pooling.of(mean, positive)
     why = np.where(pooling.weights.max(axis=1) < LEAST_WEIGHT, "adds next to nothing", "").astype(object)

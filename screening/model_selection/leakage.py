@@ -44,20 +44,22 @@ def leaks(cohort: Cohort, task: Task) -> list[Leak]:
         missing = max(auroc_either_way(gone.astype(float), positive) for positive in watched)
         levels = len(set(values[~gone].tolist())) if feature.type == "category" else 0
         if levels > MANY_LEVELS and levels > OWN_LEVEL * (~gone).sum():
-            words = f"{name}: {levels} categories, nearly one a row, like an id"
-            named.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=words))
+            sentence = f"{name}: {levels} categories, nearly one a row, like an id"
+            named.append(Leak(code="nearly_unique", column=name, figure=float(levels), said=sentence))
         elif alone > SUSPICIOUS:
-            words = f"{name}: alone it ranks with AUROC {alone:.3f}; is it known before the outcome?"
-            named.append(Leak(code="ranks_alone", column=name, figure=alone, said=words))
+            sentence = f"{name}: alone it ranks with AUROC {alone:.3f}; is it known before the outcome?"
+            named.append(Leak(code="ranks_alone", column=name, figure=alone, said=sentence))
         if missing >= MISSING_TELLS:
-            words = (
+            sentence = (
                 f"{name}: missingness alone predicts the outcome (AUROC {missing:.2f}): "
                 "possible care-process leakage"
             )
-            named.append(Leak(code="missing_tells", column=name, figure=missing, said=words))
+            named.append(Leak(code="missing_tells", column=name, figure=missing, said=sentence))
         if is_after_outcome(name, or_any_time=alone >= RANKS):
-            words = f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
-            named.append(Leak(code="named_after", column=name, figure=alone, said=words))
+            sentence = (
+                f"{name}: by its name it is known only after the outcome (follow-up, discharge); is it?"
+            )
+            named.append(Leak(code="named_after", column=name, figure=alone, said=sentence))
     return named
 
 
@@ -80,7 +82,7 @@ def without(cohort: Cohort, columns: Sequence[str]) -> Cohort:
     """The cohort with fewer features."""
     kept = {name: feature for name, feature in cohort.contract.features.items() if name not in columns}
     contract = cohort.contract.model_copy(update={"features": kept})
-    return replace(cohort, contract=contract, values=cohort.values.only(kept))
+    return replace(cohort, contract=contract, values={name: cohort.values[name] for name in kept})
 
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.
@@ -119,17 +121,17 @@ def too_good(study: Study, held_out: HeldOutScores) -> list[Leak]:
             left = _without(study, columns, positive)
             if left is None or left <= NEARLY_PERFECT:
                 break
-        each = " and ".join(f"{alone[column]:.3f}" for column in columns)
+        areas = " and ".join(f"{alone[column]:.3f}" for column in columns)
         which = f" for {name}" if task.kind == "multi" else ""
-        said = f"{', '.join(columns)}: alone AUROC {each}, the whole model{which} has {whole:.3f}"
+        sentence = f"{', '.join(columns)}: alone AUROC {areas}, the whole model{which} has {whole:.3f}"
         if cleared >= CLEARED:
-            said += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
+            sentence += f" and flags no other row where it finds {SENSITIVITY:.0%} of the cases"
         if left is not None:
             them = "it" if len(columns) == 1 else "them"
-            said += f"; without {them} logistic regression on the same folds has {left:.3f}"
-        said += "; known before the outcome?"
+            sentence += f"; without {them} logistic regression on the same folds has {left:.3f}"
+        sentence += "; known before the outcome?"
         named.append(
-            Leak(code="too_good", column=columns[0], figure=whole if left is None else left, said=said)
+            Leak(code="too_good", column=columns[0], figure=whole if left is None else left, said=sentence)
         )
     return named
 

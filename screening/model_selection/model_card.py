@@ -151,7 +151,7 @@ def _machine(held_out: HeldOut) -> MachineFacts:
         n_support_vectors=len(ensemble.union[0]),
         sv_share=held_out.sv_share,
         passes=machines[0].passes_,
-        kkt_gap=float(max(np.max(each.kkt_gap_) for each in machines)),
+        kkt_gap=float(max(np.max(machine.kkt_gap_) for machine in machines)),
     )
 
 

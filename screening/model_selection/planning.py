@@ -57,8 +57,8 @@ def prepare_study(
     n_positive = int((task.target(labels_of(cohort)) == 1).sum())
     largest = at_most or largest_exact(recipe, params, task, n_positive)
     too_many = at_most is None and max_rows is None and largest is not None and cohort.n_rows > largest
-    every = recipe.every.values() if recipe.machine == "blend" else [recipe]
-    if too_many and any("approximation" in each.names for each in every):
+    members = recipe.every.values() if recipe.machine == "blend" else [recipe]
+    if too_many and any("approximation" in member.names for member in members):
         params = {"approximation": "landmarks"} | params
     sample, rule, notes = sample_rows(
         cohort, task, rule, max_rows, seed, None if by_landmarks(params) else largest

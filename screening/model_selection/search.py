@@ -32,11 +32,11 @@ def candidates_of(recipe: Recipe, params: Parameters, search: int | None, seed: 
 def by_shared_work(candidates: Sequence[Parameters]) -> list[int]:
     """Numbers of the candidates: those of one kernel after each other, from the smallest C upwards."""
 
-    def place(at: int) -> tuple[list[str], float, int]:
+    def sort_key(at: int) -> tuple[list[str], float, int]:
         cost = candidates[at].get("C", 0.0)
         return kernel_of(candidates[at]), cost if isinstance(cost, float | int) else 0.0, at
 
-    return sorted(range(len(candidates)), key=place)
+    return sorted(range(len(candidates)), key=sort_key)
 
 
 def kernel_of(candidate: Parameters) -> list[str]:
@@ -114,9 +114,10 @@ def choose_setting(
     scale drifts from fold to fold must lose, however well it ranks within a fold. `decisions` are
     (n_settings, n_rows, n_outputs). RecipeError where every setting was dropped.
     """
-    dropped = [unusable(each, target, fold) for each in decisions]
+    dropped = [unusable(of_setting, target, fold) for of_setting in decisions]
     scores = [
-        None if why else criterion(name, each, target) for why, each in zip(dropped, decisions, strict=True)
+        None if why else criterion(name, of_setting, target)
+        for why, of_setting in zip(dropped, decisions, strict=True)
     ]
     usable = [at for at, why in enumerate(dropped) if why is None]
     if not usable:
@@ -131,7 +132,7 @@ def choose_setting(
         criterion=name,
         n_candidates=len(candidates),
         chosen=dict(candidates[best]),
-        candidates=[dict(each) for each in candidates],
+        candidates=[dict(candidate) for candidate in candidates],
         scores=scores,
         dropped=dropped,
     )
@@ -158,13 +159,13 @@ def apart(negatives: np.ndarray, fold: np.ndarray) -> float:
 
     One intercept that flipped between two ends that fit equally well ruins the mean of the machines.
     """
-    each = [negatives[fold == k] for k in np.unique(fold)]
-    medians = [float(np.median(own)) for own in each]
+    by_fold = [negatives[fold == k] for k in np.unique(fold)]
+    medians = [float(np.median(own)) for own in by_fold]
     if len(medians) < 2:
         return 0.0
     low, high = np.quantile(negatives, [0.25, 0.75])
     # Of the few scores that yes and no can give, half may be one: then the rest tells their spread.
-    wide = float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in each])) / WIDE_IN_QUARTILES
+    wide = float(np.median([np.ptp(np.quantile(own, [0.05, 0.95])) for own in by_fold])) / WIDE_IN_QUARTILES
     unit = max(float(high - low), wide) or float(np.std(negatives))
     return (max(medians) - min(medians)) / unit if unit > 0 else 0.0
 

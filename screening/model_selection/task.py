@@ -73,18 +73,20 @@ def known_labels(facts: ModelDocument, contract: Contract, rows: Cohort, remedy:
     Raises CohortError: a label that training never met: as a case that is spelled otherwise, it would count
     as none.
     """
-    known = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
-    texts, place = np.unique(labels_of(rows), return_inverse=True)
-    meant = [text and same_label(text, known) for text in texts.tolist()]
-    strange = np.array([name is None for name in meant])[place]
+    labels = list(dict.fromkeys([*facts.training.n_by_class, *contract.negative]))
+    texts, numbers_of = np.unique(labels_of(rows), return_inverse=True)
+    meant = [text and same_label(text, labels) for text in texts.tolist()]
+    strange = np.array([name is None for name in meant])[numbers_of]
     # A sub-sample need not have met every label that is not the positive one.
     if strange.any() and facts.training.max_rows is None:
         numbers = rows.rows[strange].tolist()
         raise CohortError(
             f"column '{facts.task.label}', rows {first_of(numbers, NAMED_ROWS)}: "
-            f"a label the model was not trained on; known: {', '.join(known)}; {remedy}"
+            f"a label the model was not trained on; known: {', '.join(labels)}; {remedy}"
         )
-    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[place]
+    return np.array([text if name is None else name for text, name in zip(texts, meant, strict=True)])[
+        numbers_of
+    ]
 
 
 def refuse_unlabelled(label: np.ndarray, column: str) -> None:
@@ -108,7 +110,9 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.label is not None:
         refuse_unlabelled(cohort.label, column)
     if len(classes) < 2:
-        raise UsageError(f"column {column}: there must be rows of at least two classes")
+        raise UsageError(
+            f"column {column}: every row has the same label; is it the outcome? Name its column with --label"
+        )
     positives = cohort.positives() if cohort.contract.positive or len(classes) == 2 or not several else {}
     rest = [name for name in classes if not any(name in labels for labels in positives.values())]
     if not rest:

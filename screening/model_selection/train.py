@@ -240,7 +240,7 @@ def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
     table |= {HELD: held, "label": labels_of(sample)}
-    return Columns(table | judgement.held.columns(judgement.thresholds), sample.n_rows)
+    return table | judgement.held.columns(judgement.thresholds)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:
@@ -320,12 +320,12 @@ def split_by_time(cohort: Cohort, groups: np.ndarray | None = None) -> tuple[np.
     A group that reaches over the cut belongs to the past; so does a row without a date.
     """
     days = pd.Series(np.asarray(cohort.time).astype("datetime64[D]"))
-    known = days.notna().to_numpy()
-    if not known.any():
+    dated = days.notna().to_numpy()
+    if not dated.any():
         raise UsageError("no row has a date")
     first = (days if groups is None else days.groupby(groups).transform("min")).to_numpy("datetime64[D]")
-    cut = np.sort(first[known])[min(int(PAST_SHARE * known.sum()), known.sum() - 1)]
-    after = known & (first >= cut)
+    cut = np.sort(first[dated])[min(int(PAST_SHARE * dated.sum()), dated.sum() - 1)]
+    after = dated & (first >= cut)
     return np.flatnonzero(~after), np.flatnonzero(after), str(cut)
 
 

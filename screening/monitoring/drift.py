@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns, absent, count_rows
 from screening.monitoring import tests
 from screening.monitoring.tests import effective_units, ks, psi, total_variation
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
@@ -45,7 +45,8 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
     (shape (n_rows,)): rows of one group are alike, so groups, not rows, tell how sure a difference is.
     `n_units` of the profile is the effective number of rows; texts and codes come the most frequent first.
     """
-    units = features.n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
+    n_rows = count_rows(features)
+    units = n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
     described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
@@ -56,7 +57,7 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
             described[name] = TextProfile(
                 counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
             )
-    return Profile(n_rows=features.n_rows, n_units=units, features=described)
+    return Profile(n_rows=n_rows, n_units=units, features=described)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:
@@ -289,7 +290,7 @@ class Gates:
     ) -> None:
         """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
         self.__dict__.pop("shifts", None)
-        self.n_rows += features.n_rows
+        self.n_rows += count_rows(features)
         if groups is not None:
             self.groups.update(groups)
         for name, column in self.columns.items():

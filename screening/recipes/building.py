@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
@@ -17,7 +17,6 @@ from screening.errors import RecipeError
 from screening.estimators.base import Estimator
 from screening.estimators.ensembles import BlendedClassifier
 from screening.estimators.kernel_machine import KernelMachine
-from screening.factors import Factor
 from screening.files import read_bounded
 from screening.kernels import KERNELS, Gaussian, Kernel
 from screening.recipes.recipe import (
@@ -60,16 +59,16 @@ class RecipeComponents:
             self._add(f"remedy.{name}", {"type": name, **values})
 
     def _add(self, part: str, table: Mapping[str, object]) -> None:
-        kind, known = table.get("type"), COMPONENTS[part.partition(".")[0]]
-        if not isinstance(kind, str) or kind not in known:
-            raise ValueError(f"{part} {kind!r} is not one of {', '.join(known)}")
-        own = tuple(each.name for each in fields(known[kind]))
+        kind, kinds = table.get("type"), COMPONENTS[part.partition(".")[0]]
+        if not isinstance(kind, str) or kind not in kinds:
+            raise ValueError(f"{part} {kind!r} is not one of {', '.join(kinds)}")
+        own = tuple(field.name for field in fields(kinds[kind]))
         values = {key: value for key, value in table.items() if key != "type"}
         unknown = [key for key in values if key not in own]
         if unknown:
             has = ", ".join(own) or "nothing"
             raise ValueError(f"{part} {kind} has no {', '.join(unknown)}; it has {has}")
-        self.types[part], self.own[part], self.fixed[part] = known[kind], own, values
+        self.types[part], self.own[part], self.fixed[part] = kinds[kind], own, values
 
     @property
     def factor_names(self) -> set[str]:
@@ -94,8 +93,8 @@ class RecipeComponents:
         else:
             owners = [(part, name) for part, names in self.own.items() if name in names]
         if not owners:
-            every = sorted({each for names in self.own.values() for each in names})
-            raise ValueError(f"parameter {name!r} belongs to no part of it; there are {', '.join(every)}")
+            names = sorted({own for names in self.own.values() for own in names})
+            raise ValueError(f"parameter {name!r} belongs to no part of it; there are {', '.join(names)}")
         if len(owners) > 1 and name not in _SHARED:
             both = " and ".join(f"{part}.{own}" for part, own in owners)
             raise ValueError(f"parameter {name!r} is ambiguous: call it {both}")
@@ -131,10 +130,6 @@ class RecipeComponents:
                 values[part][own] = value
         return values
 
-    def _factor(self, values: Values) -> Factor | None:
-        factor: Factor | None = self.types["factor"](**values["factor"]) if "factor" in self.types else None
-        return factor
-
     def _kernel(self, values: Values) -> Kernel:
         given = {name: value for name, value in values["kernel"].items() if name not in (KERNEL, "sigma")}
         named, sigma = (values["kernel"].get(name) for name in (KERNEL, "sigma"))
@@ -153,7 +148,8 @@ class RecipeComponents:
         given = values["machine"]
         if issubclass(kind, KernelMachine):
             given = {"random_state" if key == "seed" else key: value for key, value in given.items()}
-            given |= {"kernel": self._kernel(values), "factor": self._factor(values)}
+            factor = self.types["factor"](**values["factor"]) if "factor" in self.types else None
+            given |= {"kernel": self._kernel(values), "factor": factor}
             if self.recipe.machine == "two_class":
                 remedies = {part: remedy for part, remedy in self.types.items() if part[:7] == "remedy."}
                 given["remedies"] = tuple(remedy(**values[part]) for part, remedy in remedies.items())
@@ -165,24 +161,17 @@ class RecipeComponents:
 
     def estimator(self, overrides: Mapping[str, object]) -> Estimator:
         """The machine with its parts; RecipeError where an override is unknown or out of range."""
-        return self._made(self._estimator, overrides)
-
-    def factor(self, overrides: Mapping[str, object]) -> Factor:
-        """The factor of that."""
-        return self._made(lambda parameters: self._factor(self._values(parameters)), overrides)
-
-    def _made(self, make: Callable[[dict[str, object]], Any], overrides: Mapping[str, object]) -> Any:
-        recipe, known = self.recipe, self.recipe.names
-        unknown = [name for name in overrides if name not in known]
+        recipe, names = self.recipe, self.recipe.names
+        unknown = [name for name in overrides if name not in names]
         if unknown:
             raise RecipeError(
                 f"recipe {recipe.name} has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}"
+                f"it has {', '.join(names) or 'none'}{did_you_mean(unknown[0], names)}"
             )
         try:
             for name, value in overrides.items():
                 check_number(name, value)
-            return make(recipe.resolved(**overrides))
+            return self._estimator(recipe.resolved(**overrides))
         except (TypeError, ValueError) as error:
             raise RecipeError(f"recipe {recipe.name}: {error}") from None
 
@@ -241,9 +230,9 @@ def list_recipes() -> list[Recipe]:
 
 
 def _shipped() -> Iterator[tuple[str, str]]:
-    for each in files("screening.models").iterdir():
-        if each.name.endswith(".toml"):
-            yield each.read_text(encoding="utf-8"), each.name
+    for entry in files("screening.models").iterdir():
+        if entry.name.endswith(".toml"):
+            yield entry.read_text(encoding="utf-8"), entry.name
 
 
 def _text_of(name_or_path: str | Path) -> tuple[str, str]:

@@ -76,8 +76,8 @@ def _number_in(value: object) -> float | None:
 
 def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
-        for each in value if isinstance(value, list) else [value]:
-            check_number(name, each)
+        for number in value if isinstance(value, list) else [value]:
+            check_number(name, number)
     return values
 
 
@@ -129,7 +129,7 @@ class Recipe(BaseModel):
         except RecursionError:
             raise RecipeError(f"{source}: tables are nested too deeply for a recipe") from None
         except ValidationError as error:
-            problems = [_problem(each) for each in error.errors(include_url=False)]
+            problems = [_problem(problem) for problem in error.errors(include_url=False)]
             raise RecipeError(f"{source}: {'; '.join(problems)}") from None
         if problems := list(recipe._misplaced()):
             raise RecipeError(f"{source}: {'; '.join(problems)}")
@@ -208,24 +208,24 @@ class Recipe(BaseModel):
             raise RecipeError(
                 f"recipe {self.name} needs {self.lacks} (and libgomp); histogram_boosting does not"
             )
-        for each in self.every.values():
-            each.refuse_if_not_persistable()
+        for member in self.every.values():
+            member.refuse_if_not_persistable()
 
 
 def _problem(error: ErrorDetails) -> str:
     """One of pydantic's errors by its key, with what is possible there."""
     *within, last = map(str, error["loc"])
-    place = ".".join([*within, last])
+    key = ".".join([*within, last])
     if error["type"] == "missing":
-        return f"{place!r} is missing"
+        return f"{key!r} is missing"
     if error["type"] == "extra_forbidden":
-        known = tuple((Search if within else Recipe).model_fields)
-        possible = did_you_mean(last, known) or f" ({', '.join(known)})"
-        return f"{place!r} is not a key of a recipe{possible}"
+        keys = tuple((Search if within else Recipe).model_fields)
+        possible = did_you_mean(last, keys) or f" ({', '.join(keys)})"
+        return f"{key!r} is not a key of a recipe{possible}"
     if error["type"] == "value_error":
-        return f"{place}: {error['ctx']['error']}"
+        return f"{key}: {error['ctx']['error']}"
     got = f", got {error['input']!r}" if isinstance(error["input"], (str, int, float)) else ""
-    return f"{place}: {error['msg']}{got}"
+    return f"{key}: {error['msg']}{got}"
 
 
 def check_blend(recipe: Recipe) -> None:
@@ -235,8 +235,8 @@ def check_blend(recipe: Recipe) -> None:
         raise ValueError("machine blend needs members = [...], names of recipes")
     if len({*recipe.members}) < len(recipe.members):
         raise ValueError("a blend has each of its members once")
-    nested = [name for name, each in every.items() if each.machine == "blend"]
-    loose = [name for name, each in every.items() if not each.persistable]
+    nested = [name for name, member in every.items() if member.machine == "blend"]
+    loose = [name for name, member in every.items() if not member.persistable]
     if nested:
         raise ValueError(f"a blend cannot have the blend {', '.join(nested)} as a member")
     if loose:

@@ -158,7 +158,7 @@ def _slider(
         },
         "flagged": counts if tally.thresholds else None,
         "start": min(1000, max(0, round(1000 * (validated - low) / (high - low)))),
-        "said": f"threshold {fmt.fixed(validated, places)}, "
+        "spoken": f"threshold {fmt.fixed(validated, places)}, "
         f"sensitivity {fmt.percent(point.sensitivity)}, specificity {fmt.percent(point.specificity)}"
         + (f", {fmt.count(flagged)} flagged" if flagged is not None else ""),
     }

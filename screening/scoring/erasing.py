@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.data.ids import kept_lot
+from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
@@ -337,7 +337,7 @@ def document_without(document: Mapping[str, Any], patient: str | None) -> dict[s
     if voxels := document.get("voxels"):
         fewer["voxels"] = voxels | {"patients": others(voxels["patients"])}
     if drift := document.get("drift"):
-        own = None if patient is None else kept_lot(patient, document["model"]["digest"])
+        own = None if patient is None else short_hash(patient, document["model"]["digest"])
         pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
         kept = [pair for pair in pairs if own is not None and pair[0] != own]
         fewer["drift"] = drift | {name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))}

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.data.ids import kept_half, keyed_lots
-from screening.io.columns import coded
+from screening.data.ids import keyed_hashes, short_hashes
+from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
@@ -26,8 +26,7 @@ from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
 from screening.schemas.figures import OperatingPoint
 from screening.schemas.model import NumberProfile, TextProfile
-from screening.schemas.run import Discoveries as DiscoveryFacts
-from screening.schemas.run import ScoreCounts, ScoreScale, Stopping
+from screening.schemas.run import Discoveries, ScoreCounts, ScoreScale, Stopping
 from screening.store.model import Model
 
 BINS = 120
@@ -35,7 +34,7 @@ BINS = 120
 OUTSIDE = 0.001
 
 
-class Standing:
+class ScoreHistogram:
     """Counts scores on equal steps between the lowest and the highest held-out ones.
 
     What is reviewed as one has one score: a row, or the highest of a patient's rows.
@@ -49,7 +48,7 @@ class Standing:
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
         self.grouped = model.contract.group is not None
-        names = table["group"] if self.grouped else np.arange(table.n_rows)
+        names = table["group"] if self.grouped else np.arange(count_rows(table))
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -143,7 +142,7 @@ def among_past(
 RATE = 0.1
 
 
-class Discoveries:
+class DiscoveryCounts:
     """Counts p-values by rank, so that memory grows with the calibration scores and not with the table.
 
     `calibration`, shape (n,): what the p-values are ranks in, one a row or one a group.
@@ -168,11 +167,11 @@ class Discoveries:
         )
         return float(ranks[small[-1]] / len(among)) if len(small) else None
 
-    def facts(self, per: str, flagged: int, q: float = RATE) -> DiscoveryFacts:
+    def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
         """What `run.json` says: how many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
         found = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
-        return DiscoveryFacts(
+        return Discoveries(
             q=q,
             per=per,
             n_screened=screened,
@@ -184,9 +183,9 @@ class Discoveries:
         )
 
 
-def is_discovery(p: float, said: DiscoveryFacts) -> bool:
+def is_discovery(p: float, discoveries: Discoveries) -> bool:
     """Whether a p-value is among those that would be reported."""
-    return said.p_cut is not None and p <= said.p_cut * (1 + 1e-12)
+    return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
 
 
 MOST_ROWS = 20_000
@@ -194,7 +193,7 @@ REMEMBERED = 500
 """Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
 
-class Drift:
+class ScoreDrift:
     """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
 
     Of very many rows only some units are scored again, the same ones on every night.
@@ -212,9 +211,9 @@ class Drift:
         """Count one batch in."""
         if not len(self.known):
             return
-        lots = keyed_lots(batch.group if batch.group is not None else batch.id, self.model.digest)
+        lots = keyed_hashes(batch.group if batch.group is not None else batch.id, self.model.digest)
         # How many rows there will be is not known yet: fewer units count in the end.
-        mine = np.flatnonzero(_among(kept_half(lots), int(batch.rows[-1])))
+        mine = np.flatnonzero(_among(short_hashes(lots), int(batch.rows[-1])))
         lots, scores = lots[mine], np.empty(len(mine))
         machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
         for k in range(self.machines):
@@ -222,11 +221,11 @@ class Drift:
             if len(rows):
                 found = self.model.ensemble.decision_of(k, encoded[mine[rows]])[:, self.model.watched_columns]
                 scores[rows] = overall(found, self.model.thresholds)
-        who = kept_half(lots)
+        who = short_hashes(lots)
         if not self.grouped:
             self.rows.append((who, scores))
             return
-        rank = scores if self.imaged else keyed_lots(batch.id[mine], self.model.digest).astype(float)
+        rank = scores if self.imaged else keyed_hashes(batch.id[mine], self.model.digest).astype(float)
         for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
             self.of_group[name] = max(self.of_group.get(name, entry), entry)
 
@@ -283,12 +282,12 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     names = task.score_columns
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if not table.n_rows or not set(names) <= set(table):
+    if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
         # Of a group's rows the one with the highest lot.
-        rank = scores if model.contract.coordinates else keyed_lots(table["id"], model.digest).astype(float)
+        rank = scores if model.contract.coordinates else keyed_hashes(table["id"], model.digest).astype(float)
         _, group = coded(table["group"])
         order = np.lexsort((rank, group))
         scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]

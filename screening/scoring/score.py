@@ -23,7 +23,7 @@ from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
-from screening.ledger.nights import entering, reserve
+from screening.ledger.nights import entering, past_nights, reserve
 from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.parallel import Cluster, in_parallel, opened
@@ -33,7 +33,17 @@ from screening.report.rules import of_run
 from screening.schemas.base import Brief, InBrief, Reason
 from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, write_flagged
-from screening.scoring.series_history import Arrival, attention_of, beside_past, night_of, remembered, waiting
+from screening.scoring.series_history import (
+    NO_NIGHTS,
+    attention_of,
+    digests_of,
+    night_of,
+    series_of,
+    waiting,
+    with_delivery,
+    with_drift,
+    with_states,
+)
 from screening.scoring.summary import Summary
 from screening.store.model import Model, Scored, judged, score_batch
 from screening.store.publishing import publish
@@ -194,48 +204,53 @@ def score(
     if ledger is not None:
         refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    row_of_nights = series_of(model, series)
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
         # Closed last: the night stands in the ledger if and only if its directory came to stand.
-        ExitStack() as book,
+        ExitStack() as transaction,
         publish(out, "run") as folder,
     ):
         stream = model.opened(source, batch_rows=batch_rows, label=label)
-        rows, summary, arrival = Rows(folder / "scores.parquet"), Summary(model, night), Arrival()
+        rows, summary = Rows(folder / "scores.parquet"), Summary(model, night)
         with rows.appending() as append:
             for batch, scored in _scored(model, stream, workers, out):
                 append(scored.rows)
                 summary.add(batch, scored)
-                arrival.add(batch)
                 if progress is not None:
                     progress(summary.n_scored, stream.source.n_rows or 0)
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
-        begun = started.isoformat(timespec="seconds")
-        run = summary.document(stream, rows, key=key, date=night, started=begun)
-        run, again = beside_past(model, run, stream, arrival, ledger, series, shadow, accept_delivery)
+        run = summary.document(stream, rows, key[:12], started.isoformat(timespec="seconds"))
+        past, ids = NO_NIGHTS, None
+        if ledger is not None:
+            digests = digests_of(run)
+            past = past_nights(ledger, row_of_nights, night, model.digest, digests, shadow=shadow)
+            ids = summary.ids
+        run = with_delivery(model, run, past, ids, accept_delivery)
+        run = with_drift(model, run, stream.gates, past)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
         else:
-            entered = night_of(model, run, key, series, shadow)
-            reserve(ledger, entered.series, night)
-            flagged, sampled = summary.flagged_cases(rows), [one.id for one in run.sample]
-            columns = stream.gates.counts() if stream.gates else None
-            why = partial(attention_of, model, run)
-            tonight = book.enter_context(
-                entering(ledger, entered, flagged, sampled, columns, attention=why, force=force, again=again)
+            reserve(ledger, row_of_nights, night)
+            entry = entering(
+                ledger,
+                night_of(model, run, key, row_of_nights, shadow),
+                summary.flagged_cases(rows),
+                [sampled.id for sampled in run.sample],
+                stream.gates.counts() if stream.gates else None,
+                attention=partial(attention_of, model, run),
+                force=force,
+                again=accept_delivery not in (None, past.accepted),
             )
-            run = remembered(run, tonight)
-            if run.since is not None:
-                run = run.replace(since=run.since.replace(left=rows.lacking(run.since.gone)))
-            rows.add_history(tonight.known)
+            tonight = transaction.enter_context(entry)
+            run = with_states(run, tonight, rows)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
-        outputs = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
         run = run.replace(
-            stopping=summary.standing.stopping(waiting(run), model.contract.capacity),
+            stopping=summary.histogram.stopping(waiting(run), model.contract.capacity),
             times=run.times.replace(seconds=round(time.perf_counter() - clock, 3)),
-            outputs=outputs,
+            outputs={path.name: digest_of(path) for path in sorted(folder.iterdir())},
             model=run.model.replace(page=None if published else _page_of(model, out)),
         )
         document, text = written(run.to_dict())
@@ -265,36 +280,36 @@ def _scored(
 ) -> Iterator[tuple[Cohort, Scored]]:
     """Every batch with its figures.
 
-    What workers decided waits beside `out` for as long as the table is read: of a command that is killed the
-    same command goes on from there.
+    What workers decided is kept beside `out` for as long as the table is read: of a command that is killed
+    the same command goes on from there.
     """
     if cluster is None:
         yield from ((batch, score_batch(model, batch)) for batch in stream)
         return
     cluster.check(secret=True)
     ensemble, ahead = cluster.holding(model.ensemble), 2 * max(1, len(cluster.client.nthreads()))
-    known = canonical({"model": model.digest, "versions": versions()})
+    salt = canonical({"model": model.digest, "versions": versions()})
     begun: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
-    def ended() -> tuple[Cohort, Scored]:
-        batch, encoded, place, answer = begun.popleft()
-        (decisions,) = answer
-        keep_piece(place, {"decisions": decisions})
+    def finish() -> tuple[Cohort, Scored]:
+        batch, encoded, path, results = begun.popleft()
+        (decisions,) = results
+        keep_piece(path, {"decisions": decisions})
         return batch, judged(model, batch, encoded, decisions)
 
     with waiting_beside(out, "fragments") as folder:
         for batch in stream:
             encoded = model.encoder.transform(batch)
-            place = folder / f"{hashlib.sha256(known + encoded.tobytes()).hexdigest()[:24]}.npz"
-            if there := read_piece(place):
-                answer = iter([there["decisions"]])
+            path = folder / f"{hashlib.sha256(salt + encoded.tobytes()).hexdigest()[:24]}.npz"
+            if piece := read_piece(path):
+                results = iter([piece["decisions"]])
             else:
-                answer = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)
-            begun.append((batch, encoded, place, answer))
+                results = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)
+            begun.append((batch, encoded, path, results))
             if len(begun) == ahead:
-                yield ended()
+                yield finish()
         while begun:
-            yield ended()
+            yield finish()
 
 
 def _decided(ensemble: FoldEnsemble | BlendedEnsemble, encoded: np.ndarray) -> np.ndarray:

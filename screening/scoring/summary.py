@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.data.cohort import Cohort
-from screening.data.ids import said_of_ids
+from screening.data.ids import id_shape, joined_shapes
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
@@ -22,12 +22,14 @@ from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
 from screening.monitoring.drift import Gates
 from screening.registry import optional
-from screening.report.rules import drift_reason
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
+from screening.schemas.model import IdShape
 from screening.schemas.run import (
     Case,
     Counts,
+    Delivery,
+    Discoveries,
     GroupFacts,
     InputFacts,
     NightFeature,
@@ -38,10 +40,15 @@ from screening.schemas.run import (
     Times,
     Unflagged,
 )
-from screening.schemas.run import Discoveries as DiscoveryFacts
 from screening.schemas.validation import Confusion, PerClass
 from screening.scoring.explaining import Top, cases_of, displayed
-from screening.scoring.reference_distribution import Discoveries, Drift, Standing, is_discovery, rarity_range
+from screening.scoring.reference_distribution import (
+    DiscoveryCounts,
+    ScoreDrift,
+    ScoreHistogram,
+    is_discovery,
+    rarity_range,
+)
 from screening.scoring.rows import Rows
 from screening.store.model import DISPLAY, Model, Scored
 from screening.store.serialization import versions
@@ -57,6 +64,8 @@ GROUPS_SHOWN = 200
 GROUP_COLUMNS = ["group", "rows", "flagged", "top"]
 SAMPLED = 5
 """How many of the unflagged are drawn for review each night, so that misses can be estimated."""
+SHAPED = 100_000
+"""Rows whose ids tell how ids are written."""
 
 
 class Summary:
@@ -66,7 +75,7 @@ class Summary:
     """
 
     def __init__(self, model: Model, night: str):
-        self.model, contract, validation = model, model.contract, model.facts.validation
+        self.model, self.night, contract, validation = model, night, model.contract, model.facts.validation
         self.task = Task.of(model.facts.task)
         self.shown = VOXELS_SHOWN if contract.coordinates else CASES_SHOWN
         self.cases = Top(VOXELS_SHOWN if contract.coordinates else CASES_EXPLAINED)
@@ -76,8 +85,8 @@ class Summary:
         self.grid = [np.asarray(validation.curves[name].threshold, float) for name in self.task.watched]
         self.reaching = [np.zeros(len(thresholds), dtype=np.int64) for thresholds in self.grid]
         self.missing: Counter[str] = Counter()
-        self.standing, self.discoveries = Standing(model), Discoveries(model.calibration)
-        self.drift = Drift(model)
+        self.histogram, self.discoveries = ScoreHistogram(model), DiscoveryCounts(model.calibration)
+        self.drift = ScoreDrift(model)
         # The levels are those of the first class; all classes are validated on the same rows.
         self.subgroups = SubgroupCounts(next(iter(validation.subgroups.values()), []))
         self.classes: dict[str, Counter[str]] = defaultdict(Counter)  # Flagged rows of each group.
@@ -86,6 +95,9 @@ class Summary:
         self.first_rows: list[pa.Table] = []
         self.labelled: list[tuple[np.ndarray, ...]] = []
         self.strange_labels: list[str] = []
+        # Of the table as a whole: the first and last day of each batch, and how its ids are written.
+        self.days: list[np.datetime64] = []
+        self.ids: IdShape | None = None
         # The same night draws the same rows for the random audit, however they come in batches.
         seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
         self.rng, self.drawn = np.random.default_rng(int(seed[:16], 16)), list[tuple[float, Sampled]]()
@@ -106,7 +118,7 @@ class Summary:
         if batch.subgroups is not None:
             self.subgroups.add(batch.subgroups, flagged, batch.group)
         if batch.group is None:
-            self.standing.add(rows["score"].to_numpy())
+            self.histogram.add(rows["score"].to_numpy())
             self.discoveries.add(rows["p_value"].to_numpy())
             self._draw(rows["id"], flagged, batch.display or {})
         else:
@@ -121,6 +133,11 @@ class Summary:
                 self.first_rows.append(pa.table({"group": batch.group[first]} | shown))
         if batch.label is not None:
             self._label(batch, scored, watched)
+        if batch.time is not None and batch.n_rows:
+            self.days += [batch.time.min(), batch.time.max()]
+        named = batch.contract.id and not batch.contract.coordinates
+        if named and (self.ids is None or self.ids.n_rows < SHAPED):
+            self.ids = joined_shapes(self.ids, id_shape(batch.id))
 
     def _label(self, batch: Cohort, scored: Scored, watched: np.ndarray) -> None:
         remedy = "correct them, or score without --label"
@@ -130,11 +147,11 @@ class Summary:
             # Said at the end: what else is wrong with the table comes first.
             self.strange_labels += error.violations
             return
-        there = labels != ""
+        known = labels != ""
         of_rows = [labels, watched, np.zeros(batch.n_rows) if batch.group is None else batch.group]
         if self.task.kind == "multi":
             of_rows.append(self.model.predicted(scored.decisions))
-        self.labelled.append(tuple(values[there] for values in of_rows))
+        self.labelled.append(tuple(values[known] for values in of_rows))
 
     @cached_property
     def groups(self) -> pa.Table | None:
@@ -153,38 +170,33 @@ class Summary:
         for batch in rows.batches(["id", "flagged"]):
             yield from batch["id"].filter(batch["flagged"]).to_pylist()
 
-    def document(self, stream: CohortStream, rows: Rows, *, key: str, date: str, started: str) -> RunDocument:
-        """What the rows tell, with what the gates found in them under `attention`.
+    def document(self, stream: CohortStream, rows: Rows, run_id: str, started: str) -> RunDocument:
+        """What the rows tell of the night; why it wants attention is not judged yet.
 
-        `key`: the run's identity.
         Raises CohortError: labels that training never met.
         """
-        model, gates, groups = self.model, stream.gates, self.groups
-        drift, refused = self.drift.counts(stream.n_rows), sum(stream.refused.values())
-        said = self.discoveries.facts("row", self.n_flagged)
+        model, groups, refused = self.model, self.groups, sum(stream.refused.values())
+        discoveries = self._discoveries()
+        sample = [sampled for _, sampled in self.drawn]
         if groups is not None:
-            tops = groups["top"].to_numpy()
-            self.standing.add(tops)
-            self.discoveries.add(p_values(model.calibration, tops))
-            said = self.discoveries.facts("group", int(np.count_nonzero(groups["flagged"].to_numpy())))
-            quiet = groups.filter(pc.equal(groups["flagged"], 0))["group"]
-            self._draw(quiet, np.zeros(len(quiet), bool), {})
-            shown = self._display([one.id for _, one in self.drawn])
-            self.drawn = [(lot, one.replace(display=shown.get(one.id))) for lot, one in self.drawn]
+            display = self._display([sampled.id for sampled in sample])
+            sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
         cases = self._listed(rows)
         if groups is None:
-            cases = [case.replace(discovery=is_discovery(case.p_value.ends[0], said)) for case in cases]
-        # What the gates found, and what was said of the ids at training, which are of the same column.
-        found = [*(gates.attention() if gates else []), *said_of_ids(model.facts), drift_reason(drift)]
+            cases = [
+                case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries)) for case in cases
+            ]
+        days = [str(day.astype("datetime64[D]")) for day in self.days]
+        read = self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
-            run_id=key[:12],
-            date=date,
+            run_id=run_id,
+            date=self.night,
             model=RunModel.from_dict({"id": model.id, "digest": model.digest} | model.sealed),
             input=InputFacts.from_dict(stream.source.to_dict() | {"notes": list(stream.notes)}),
             versions=versions(),
             counts=Counts(
-                read=self.n_scored + refused,
+                read=read,
                 scored=self.n_scored,
                 refused=refused,
                 flagged=self.n_flagged,
@@ -192,8 +204,8 @@ class Summary:
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
-            data=self._features(gates),
-            groups=self._listed_groups(said),
+            data=self._features(stream.gates),
+            groups=self._listed_groups(discoveries),
             score_counts={
                 name: ReachingCounts(thresholds=thresholds.tolist(), counts=count.tolist())
                 for name, thresholds, count in zip(self.task.watched, self.grid, self.reaching, strict=True)
@@ -203,14 +215,20 @@ class Summary:
             cases_shown=len(cases),
             cases_explained=sum(case.contributions is not None for case in cases),
             near_misses=self.near_misses.explained(model),
-            scale=self.standing.facts(),
-            attention=[each for each in found if each],
-            sample=[one for _, one in self.drawn],
-            unflagged=Unflagged(cases=said.n_screened - said.flagged),
-            discoveries=said,
-            groups_total=said.n_screened if groups is not None else None,
-            groups_flagged=said.flagged if groups is not None else None,
-            drift=drift,
+            scale=self.histogram.facts(),
+            attention=(),
+            delivery=Delivery(
+                rows=read,
+                units=read if groups is None else discoveries.n_screened,
+                oldest=min(days, default=None),
+                newest=max(days, default=None),
+            ),
+            sample=sample,
+            unflagged=Unflagged(cases=discoveries.n_screened - discoveries.flagged),
+            discoveries=discoveries,
+            groups_total=None if groups is None else discoveries.n_screened,
+            groups_flagged=None if groups is None else discoveries.flagged,
+            drift=self.drift.counts(stream.n_rows),
             subgroups=self.subgroups.facts(),
             prevalence_estimate=self._prevalence() if groups is None else None,
             voxels=optional("voxels").pictured(model.contract, model.watched, rows, stream.source.geometries)
@@ -220,6 +238,16 @@ class Summary:
             times=Times(started=started, seconds=0.0),
             sha256="",
         )
+
+    def _discoveries(self) -> Discoveries:
+        """What remains rare among so many; where rows come in groups, these are counted here, each once."""
+        if self.groups is None:
+            return self.discoveries.facts("row", self.n_flagged)
+        tops, flagged = self.groups["top"].to_numpy(), self.groups["flagged"].to_numpy() > 0
+        self.histogram.add(tops)
+        self.discoveries.add(p_values(self.model.calibration, tops))
+        self._draw(self.groups["group"].filter(pa.array(~flagged)), np.zeros((~flagged).sum(), bool), {})
+        return self.discoveries.facts("group", int(np.count_nonzero(flagged)))
 
     def _features(self, gates: Gates | None) -> list[NightFeature]:
         """Every feature tonight beside training, as far as the gates know."""
@@ -257,7 +285,7 @@ class Summary:
         points = self.model.facts.operating_points
         return prevalence_tonight(self.n_flagged, self.n_scored, points[0]) if len(points) == 1 else None
 
-    def _listed_groups(self, said: DiscoveryFacts) -> list[GroupFacts] | None:
+    def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""
         if self.groups is None:
             return None
@@ -278,7 +306,7 @@ class Summary:
                 top_score=row["top"],
                 display=display.get(row["group"]),
                 p_value=Estimate(p[i], low[i], high[i]),
-                discovery=is_discovery(p[i], said),
+                discovery=is_discovery(p[i], discoveries),
             )
             for i, row in enumerate(shown)
         ]

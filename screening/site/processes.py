@@ -43,20 +43,26 @@ INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
     "TEMP", "TMP", "SYSTEMROOT", "COMSPEC", "PATHEXT",
 )  # fmt: skip
+TOLD = "was told"
 # What the server that nights are forked from has imported. No thread may run there.
 PRELOADED = ["screening.__main__", "screening.site.night_server"]
 
 
 @dataclass(frozen=True)
-class Ended:
+class Outcome:
     """How a command ended, and the lines of its JSON log."""
 
     code: int
-    lines: Sequence[Mapping[str, object]] = ()
+    lines: Sequence[Mapping[str, Any]] = ()
     late: bool = False
 
+    @classmethod
+    def refused(cls, event: str) -> Outcome:
+        """What could not begin, or was ended by the system, and why."""
+        return cls(2, [{"event": event, "exit_code": 2}])
+
     @property
-    def said(self) -> str | None:
+    def message(self) -> str | None:
         """Why it failed, in its own words."""
         events = [str(line["event"]) for line in self.lines if "exit_code" in line]
         return None if self.code == 0 else events[-1] if events else f"ended without a word ({self.code})"
@@ -64,8 +70,7 @@ class Ended:
     @property
     def peak_mb(self) -> int | None:
         """The most memory it took."""
-        found = [line["peak_mb"] for line in self.lines if "peak_mb" in line]
-        return found[-1] if found and isinstance(found[-1], int) else None
+        return next((line["peak_mb"] for line in reversed(self.lines) if "peak_mb" in line), None)
 
 
 class Budget:
@@ -115,28 +120,28 @@ class Processes:
         self._guard = threading.Lock()
         self._over = False
 
-    def run(self, words: Sequence[str], secrets: Mapping[str, str], jobs: int, seconds: float) -> Ended:
+    def run(self, words: Sequence[str], secrets: Mapping[str, str], jobs: int, seconds: float) -> Outcome:
         """Run `screen WORDS` with JSON logs, for so long at most.
 
         `secrets`: of its environment alone: URLs may hold passwords, and words stand in lists of processes.
         `jobs`: threads that it may take.
         """
         if self._cluster is not None:
-            order = (words, secrets, jobs, seconds)
+            command = (words, secrets, jobs, seconds)
             try:
-                return next(in_parallel(_run_on_worker, [order], cluster=self._cluster))
+                return next(in_parallel(_run_on_worker, [command], cluster=self._cluster))
             except ClusterError as error:  # what goes wrong there concerns this night alone
-                return Ended(2, [{"event": str(error), "exit_code": 2}])
+                return Outcome.refused(str(error))
         listener, speaker = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(words, secrets, jobs, speaker))
         with self._guard:
             if self._over:
-                return Ended(143)
+                return Outcome(143)
             try:
                 with _inherited():
                     process.start()
             except (EOFError, OSError):  # neither a process nor the server of processes can be had
-                return Ended(2, [{"event": f"no process could be started: {MEMORY}", "exit_code": 2}])
+                return Outcome.refused(f"no process could be started: {MEMORY}")
             self._working.add(process)
         speaker.close()
         # Not for its word alone: somebody else may hold the other end of the pipe when it was killed.
@@ -145,19 +150,19 @@ class Processes:
         if late:
             process.terminate()
             wait(ends, GRACE_SECONDS)
-        lines: list[Mapping[str, object]] = []
+        log = ""
         with suppress(EOFError, OSError):  # it was ended before it could say why
-            lines = _lines(listener.recv()) if listener.poll() else []
+            log = listener.recv() if listener.poll() else ""
         if not wait([process.sentinel], GRACE_SECONDS):
             process.kill()
             wait([process.sentinel], GRACE_SECONDS)
         with self._guard:
             self._working.discard(process)
             code = -9 if process.exitcode is None else process.exitcode
+        lines = _lines(log)
         if code in BY_MEMORY and not late and not lines:
-            said = f"ended without a word ({code}), as happens where memory ends: {MEMORY}"
-            return Ended(2, [{"event": said, "exit_code": 2}])
-        return Ended(code, lines, late)
+            return Outcome.refused(f"ended without a word ({code}), as happens where memory ends: {MEMORY}")
+        return Outcome(code, lines, late)
 
     def stop(self) -> None:
         """Start nothing more, and have what works clean up and end."""
@@ -174,22 +179,22 @@ class Processes:
                 process.kill()
 
 
-def _run_on_worker(*order: Any) -> Ended:
+def _run_on_worker(*command: Any) -> Outcome:
     # Workers of dask are daemons, which may have no children; this one ends when its parent does.
     multiprocessing.current_process().daemon = False
-    return Processes().run(*order)
+    return Processes().run(*command)
 
 
 @contextmanager
 def _inherited() -> Iterator[None]:
     """What the server of processes finds when it starts: no library's threads, no module of this folder."""
-    known = dict(os.environ)
+    environment = dict(os.environ)
     os.environ |= dict.fromkeys(THREADS, "1") | {"PYTHONSAFEPATH": "1"}
     try:
         yield
     finally:
         os.environ.clear()
-        os.environ |= known
+        os.environ |= environment
 
 
 def _work(words: Sequence[str], secrets: Mapping[str, str], jobs: int, speaker: Connection) -> None:
@@ -228,15 +233,15 @@ def _end_with_parent() -> None:
         raise MemoryError from error
 
 
-def _lines(said: str) -> list[Mapping[str, object]]:
+def _lines(log: str) -> list[Mapping[str, Any]]:
     """The lines of the log; what else a library wrote there may quote the data and is not passed on."""
-    found: list[Mapping[str, object]] = []
-    for line in said.splitlines():
+    lines: list[Mapping[str, Any]] = []
+    for text in log.splitlines():
         with suppress(ValueError):
-            read = json.loads(line)
-            if isinstance(read, dict) and "event" in read:
-                found.append(read)
-    return found
+            line = json.loads(text)
+            if isinstance(line, dict) and "event" in line:
+                lines.append(line)
+    return lines
 
 
 def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
@@ -246,34 +251,34 @@ def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) 
     `overview`: counts and reasons, no patient.
     `seconds`: one that takes longer is stopped, with all that it started.
     """
-    return [_told(words, overview, seconds) for words in hooks]
+    facts = []
+    for words in hooks:
+        outcome = _told(words, overview, seconds)
+        facts.append(HookFacts(command=Path(words[0]).name, fine=outcome == TOLD, said=outcome))
+    return facts
 
 
-def _told(words: Sequence[str], overview: bytes, seconds: float) -> HookFacts:
-    name = Path(words[0]).name
+def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
     # Nothing else is inherited: a URL or a setting may hold a password.
-    surroundings = {key: value for key, value in os.environ.items() if key.upper() in INHERITED}
+    environment = {key: value for key, value in os.environ.items() if key.upper() in INHERITED}
     try:
         process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=surroundings, start_new_session=True,
+            env=environment, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        return HookFacts(command=name, fine=False, said=f"could not be started: {why}")
+        return f"could not be started: {getattr(error, 'strerror', None) or type(error).__name__}"
     try:
         process.communicate(overview, timeout=seconds)
     except subprocess.TimeoutExpired:
-        _end(process)
-        return HookFacts(command=name, fine=False, said=f"was stopped: it took more than {seconds:g} s")
-    except BaseException:
-        _end(process)
-        raise
-    code = process.returncode
-    return HookFacts(command=name, fine=code == 0, said="was told" if code == 0 else f"ended with {code}")
+        return f"was stopped: it took more than {seconds:g} s"
+    finally:
+        if process.returncode is None:
+            _kill(process)
+    return TOLD if process.returncode == 0 else f"ended with {process.returncode}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

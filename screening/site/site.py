@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     InstanceOf,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
 
 from screening.errors import UsageError
@@ -29,15 +30,14 @@ from screening.spelling import did_you_mean, filled, series_name
 from screening.store.publishing import PageFolder, Readers, readers
 
 MOST_BYTES = 16 << 20
-Table = TypeVar("Table", bound=BaseModel)
-WORDS = ("date", "series")
+PLACEHOLDERS = ("date", "series")
 
 
 def _pattern(text: str) -> str:
-    for word in re.findall(r"\{(.*?)\}", text):
-        if word not in WORDS:
+    for name in re.findall(r"\{(.*?)\}", text):
+        if name not in PLACEHOLDERS:
             raise ValueError(
-                f"{{{word}}} is not known{did_you_mean(word, WORDS)}; there are {{date}}, {{series}}"
+                f"{{{name}}} is not known{did_you_mean(name, PLACEHOLDERS)}; there are {{date}}, {{series}}"
             )
     if not Template(text).is_valid():
         raise ValueError("after $ comes the name of an environment variable; write $$ for the character")
@@ -55,10 +55,6 @@ def _from_folder(path: Path, info: ValidationInfo) -> Path:
     return folder / path
 
 
-Place = Annotated[Path, AfterValidator(_from_folder)]
-"""A path, meant from the directory of the file."""
-
-
 def _rule(agreed: object) -> Rule:
     if not isinstance(agreed, Mapping) or len(agreed) != 1:
         raise ValueError("write one rule, such as {min_sensitivity = 0.9}")
@@ -66,6 +62,14 @@ def _rule(agreed: object) -> Rule:
     return rule_named(name, value=value)
 
 
+def _name(text: str) -> str:
+    if text.casefold().endswith(".html"):
+        raise ValueError(f"pages end with .html; name the series '{text[:-5]}'")
+    return series_name(text)
+
+
+Place = Annotated[Path, AfterValidator(_from_folder)]
+"""A path, meant from the directory of the file."""
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -95,6 +99,20 @@ class Site(_Table):
     hooks: list[Words] = []  # Commands told of the night, each by its words; no shell reads them.
     hook_seconds: Annotated[float, Field(gt=0, le=3600)] = 30  # A hook that takes longer is stopped.
 
+    @model_validator(mode="after")
+    def _has_readers(self) -> Site:
+        if self.publish is None and (self.mode or self.group):
+            raise ValueError("mode and group are those of copies for readers; give publish too")
+        try:
+            self.readers()
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def readers(self) -> Readers:
+        """Who may read the pages."""
+        return readers(self.mode, self.group)
+
 
 class SeriesPlan(_Table):
     """`[series.NAME]`: one screen of one place."""
@@ -120,6 +138,13 @@ class SeriesPlan(_Table):
     catch_up: Days | None = None  # The site's where absent.
 
 
+class NightFile(_Table):
+    """The file as a whole."""
+
+    site: Site = Field({}, validate_default=True)
+    series: dict[Annotated[str, AfterValidator(_name)], SeriesPlan] = {}
+
+
 @dataclass(frozen=True)
 class Network:
     """A site and its series, every path absolute."""
@@ -128,16 +153,16 @@ class Network:
     series: Mapping[str, SeriesPlan]
     folder: Path
     ledger: str
-    readers: Readers
 
     @property
     def pages(self) -> PageFolder:
         """Where the overview goes."""
-        return PageFolder(self.site.publish or self.site.runs / "overview", self.readers)
+        return PageFolder(self.site.publish or self.site.runs / "overview", self.site.readers())
 
     def pages_of(self, name: str) -> PageFolder | None:
         """Where copies of a series' pages go."""
-        return None if self.site.publish is None else PageFolder(self.pages.directory / name, self.readers)
+        folder = self.site.publish
+        return None if folder is None else PageFolder(folder / name, self.site.readers())
 
     def cohort(self, name: str, night: str) -> str:
         """Where the table of a night lies.
@@ -171,89 +196,52 @@ def read_network(path: Path, ledger: str | None = None) -> Network:
     every fault is named.
     """
     content, folder = read_toml(path, MOST_BYTES, UsageError), path.resolve().parent
-    faults: list[str] = []
-    for key in content:
-        if key not in ("site", "series"):
-            faults.append(f"unknown key '{key}'{did_you_mean(key, ('site', 'series'))}")
-    site = _read(Site, content.get("site", {}), folder, "site", faults)
-    plans = content.get("series", {})
-    named = plans if isinstance(plans, dict) else {}
-    if not named:
-        faults.append("no series; give each its table, [series.NAME]")
-    series = {
-        _name(name, faults): _read(SeriesPlan, plan, folder, f"series.{name}", faults)
-        for name, plan in named.items()
-    }
-    known = {name: plan for name, plan in series.items() if plan is not None}
-    chosen = (site.ledger if site else None) or ledger
-    if site is not None and not chosen:
+    try:
+        file = NightFile.model_validate(content, context=folder)
+    except ValidationError as error:
+        raise _refusal(path, map(_fault, error.errors())) from None
+    chosen = file.site.ledger or ledger or ""
+    network = Network(file.site, file.series, folder, chosen if "://" in chosen else str(folder / chosen))
+    faults = [*_conflicts(network)]
+    if not chosen:
         faults.append("site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER")
-    shown = Readers()
-    if site is not None:
-        faults += _too_large(site, known)
-        try:
-            shown = readers(site.mode, site.group)
-        except UsageError as error:
-            faults.append(f"site.{error}")
-        if site.publish is None and (site.mode or site.group):
-            faults.append("site.mode and site.group are those of copies for readers; give site.publish too")
-    faults += _same_place(known)
-    _refuse(path, faults)
-    assert site is not None, "else there are faults"
-    place = str(chosen) if "://" in str(chosen) else str(folder / str(chosen))
-    network = Network(site, known, folder, place, shown)
-    for name, plan in known.items():
-        table = os.path.normpath(folder / filled(plan.cohort, name, "{date}"))
-        if f"{os.path.normpath(network.out(name, '{date}'))}/".startswith(f"{table}/"):
-            faults.append(f"series.{name}.out: lies in the series' table, so a night would be read as one")
-    _refuse(path, faults)
+    if faults:
+        raise _refusal(path, faults)
     return network
 
 
-def _refuse(path: Path, faults: list[str]) -> None:
-    if faults:
-        head = f"{path.name} is wrong in {len(faults)} place{'s' * (len(faults) != 1)}:"
-        raise UsageError("\n  ".join([head, *faults]))
+def _refusal(path: Path, faults: Iterable[str]) -> UsageError:
+    lines = [*faults]
+    head = f"{path.name} is wrong in {len(lines)} place{'s' * (len(lines) != 1)}:"
+    return UsageError("\n  ".join([head, *lines]))
 
 
-def _name(text: str, faults: list[str]) -> str:
-    try:
-        if text.casefold().endswith(".html"):
-            raise ValueError(f"pages end with .html; name the series '{text[:-5]}'")
-        return series_name(text)
-    except ValueError as error:
-        faults.append(f"series.{text}: {error}")
-        return text
+def _fault(error: Any) -> str:
+    """A fault of a key, as pydantic has it, in a line."""
+    *tables, key = [str(part) for part in error["loc"] if part != "[key]"]
+    words = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        kind = NightFile if not tables else Site if tables == ["site"] else SeriesPlan
+        words = f"unknown key{did_you_mean(key, kind.model_fields)}"
+    return f"{'.'.join([*tables, key])}: {words}"
 
 
-def _read(kind: type[Table], content: Any, folder: Path, place: str, faults: list[str]) -> Table | None:
-    try:
-        return kind.model_validate(content, context=folder)
-    except ValidationError as error:
-        for item in error.errors():
-            key = ".".join([place, *map(str, item["loc"])])
-            said = item["msg"].removeprefix("Value error, ")
-            if item["type"] == "extra_forbidden":
-                said = "unknown key" + did_you_mean(str(item["loc"][-1]), kind.model_fields)
-            faults.append(f"{key}: {said}")
-        return None
-
-
-def _too_large(site: Site, series: Mapping[str, SeriesPlan]) -> Iterator[str]:
-    for name, plan in series.items():
+def _conflicts(network: Network) -> Iterator[str]:
+    """What is sound by itself and cannot be together: claims beyond the site's, runs in one place."""
+    if not network.series:
+        yield "no series; give each its table, [series.NAME]"
+    series_at: dict[str, str] = {}
+    for name, plan in network.series.items():
         for key in ("jobs", "memory_mb"):
-            own, shared = getattr(plan, key), getattr(site, key)
-            if own > shared:
-                yield f"series.{name}.{key}: {own} is more than the {shared} that all share"
-
-
-def _same_place(series: Mapping[str, SeriesPlan]) -> Iterator[str]:
-    """Two that would replace each other's nights, or a shadow that cannot be told from another."""
-    places: dict[str, str] = {}
-    for name, plan in series.items():
-        place = filled(plan.out, name, "{date}")
-        if place in places:
-            yield f"series.{name}.out: the same place as series.{places[place]}; put {{series}} in it"
-        places[place] = name
+            claim, shared = getattr(plan, key), getattr(network.site, key)
+            if claim > shared:
+                yield f"series.{name}.{key}: {claim} is more than the {shared} that all share"
+        place = os.path.normpath(network.out(name, "{date}"))
+        if place in series_at:
+            yield f"series.{name}.out: the same place as series.{series_at[place]}; put {{series}} in it"
+        series_at[place] = name
         if len({path.name for path in plan.shadow}) != len(plan.shadow):
             yield f"series.{name}.shadow: directories of the same name; their runs would lie in one place"
+        table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))
+        if f"{place}/".startswith(f"{table}/"):
+            yield f"series.{name}.out: lies in the series' table, so a night would be read as one"

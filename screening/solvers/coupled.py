@@ -156,8 +156,8 @@ def solve_crammer_singer(problem: CrammerSingerProblem, tol: float = 1e-3) -> tu
 
         def room(move: np.ndarray) -> np.ndarray:
             whole = spread(move)
-            each = np.where(whole > 0, bound - weights, np.inf) / np.maximum(np.abs(whole), TINY)
-            return np.minimum(each[taker, row], each[gives, row])
+            rooms = np.where(whole > 0, bound - weights, np.inf) / np.maximum(np.abs(whole), TINY)
+            return np.minimum(rooms[taker, row], rooms[gives, row])
 
         for move in _newton(curve, gradient[taker, row] - gradient[gives, row], room):
             weights += np.minimum(spread(move), bound - weights)

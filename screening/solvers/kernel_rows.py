@@ -44,7 +44,7 @@ class KernelRows:
 
     def __getitem__(self, key: tuple[np.ndarray | slice, ...]) -> np.ndarray:
         """Blocks ``[np.ix_(rows, columns)]`` and ``[:, columns]``, computed."""
-        rows, columns = (np.arange(len(self.x))[each].ravel() for each in key)
+        rows, columns = (np.arange(len(self.x))[index].ravel() for index in key)
         return self.kernel(self.x[rows], self.x[columns])
 
     def __matmul__(self, weights: np.ndarray) -> np.ndarray:
@@ -167,13 +167,13 @@ def fetch(i, rows):
 @njit(nogil=True, cache=True)
 def compact(keep, m, buffer, owner, new_slot_of, new_owner):
     """Keep only columns and rows of the active positions `keep`, in place; returns how many rows."""
-    place = np.full(m, -1, np.int64)
+    position = np.full(m, -1, np.int64)
     for k in range(keep.size):
-        place[keep[k]] = k
+        position[keep[k]] = k
     width, used = keep.size, 0
     # Rows move towards the front of the buffer, slot by slot, so nothing is overwritten before it is read.
     for slot in range(owner.size):
-        point = place[owner[slot]] if owner[slot] >= 0 else -1
+        point = position[owner[slot]] if owner[slot] >= 0 else -1
         if point >= 0:
             row, moved = buffer[slot * m : slot * m + m], buffer[used * width : used * width + width]
             for t in range(width):

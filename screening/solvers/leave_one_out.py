@@ -5,8 +5,6 @@ A row's alpha is given up, the free ones make up for it, and the pair steps go o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from screening.kernels.jit import njit
@@ -19,41 +17,30 @@ from screening.solvers.smo_steps import pair_steps
 _MOST_STEPS = 10_000_000
 
 
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """Solutions of a problem with an equality, its matrix an array, of which one row is left out."""
+def leave_one_out(problem: Problem, tol: float, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
+    """Solve a problem with an equality, its matrix an array, without each of the rows `left_out` in turn.
 
-    problem: Problem
-    tol: float
+    From the solution with all rows: the free alphas make up for the row, whose own is then 0, and the steps
+    of the SMO go on.
+    """
+    engine = _Engine(problem, tol, DEFAULT_MEMORY)
+    engine.alpha = np.minimum(alphas, problem.upper) * engine.unit
+    engine.v = engine._levels()
+    solutions = np.empty((len(left_out), len(alphas)))
+    certificates = np.empty((len(left_out), 3))
+    rows = np.asarray(left_out, np.int64)
+    unit = problem.unit(engine.alpha, engine.s, engine.v)
+    start, matrix = engine._gathered(engine.active.points), engine.active.rows()
+    threads = n_threads()
 
-    def solve(self, alphas: np.ndarray, left_out: np.ndarray) -> Solutions:
-        """Solve without each of the rows `left_out` in turn; its alpha is then 0.
+    def task(first: int) -> None:
+        own = slice(first, None, threads)
+        solve_without(rows[own], _MOST_STEPS, tol * unit, *start, solutions[own], certificates[own], matrix)
 
-        From the solution with all rows: the free alphas make up for the row first, then the steps of the SMO
-        go on.
-        """
-        engine = _Engine(self.problem, self.tol, DEFAULT_MEMORY)
-        engine.alpha = np.minimum(alphas, self.problem.upper) * engine.unit
-        engine.v = engine._levels()
-        solutions = np.empty((len(left_out), len(alphas)))
-        certificates = np.empty((len(left_out), 3))
-        rows = np.asarray(left_out, np.int64)
-        unit = self.problem.unit(engine.alpha, engine.s, engine.v)
-        engine.stop = self.tol * unit
-        start, matrix = engine._gathered(engine.active.points), engine.active.rows()
-        threads = n_threads()
-
-        def task(first: int) -> None:
-            mine = slice(first, None, threads)
-            solve_without(
-                rows[mine], _MOST_STEPS, engine.stop, *start, solutions[mine], certificates[mine], matrix
-            )
-
-        run_in_threads(task, range(min(threads, len(rows))))
-        solutions = np.minimum(solutions / engine.unit, self.problem.upper)
-        return Solutions(
-            solutions, certificates[:, 0], certificates[:, 1] / unit, certificates[:, 2].astype(int)
-        )
+    run_in_threads(task, range(min(threads, len(rows))))
+    intercepts, gaps, steps = certificates.T
+    alphas = np.minimum(solutions / engine.unit, problem.upper)
+    return Solutions(alphas, intercepts, gaps / unit, steps.astype(int))
 
 
 @njit
@@ -93,12 +80,12 @@ def solve_without(left_out, limit, tol, s, c, diagonal, upper, alpha, v, solutio
         for t in range(s.size):
             levels[t] += c[t] * weight * own[t]
         bounds[j] = now[j] = 0.0
-        mine, inside = inverse.copy(), taken.copy()
+        own_inverse, inside = inverse.copy(), taken.copy()
         for a in range(free.size):
             if free[a] == j and inside[a]:
-                leave(mine, a, inside)
+                leave(own_inverse, a, inside)
         moved = np.zeros(free.size)
-        owed = go(free, mine, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
+        owed = go(free, own_inverse, inside, s[j] * alpha[j], s, bounds, now, levels, moved)
         spread(free, moved, c, levels, rows)
         _make_up(owed, s, c, bounds, now, levels, rows.gram)
         steps, gap = pair_steps(limit, tol, s, c, diagonal, bounds, now, levels, rows)

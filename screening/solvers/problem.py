@@ -43,7 +43,7 @@ class Problem:
     def _sizes(self) -> tuple[float, float, float]:
         """Largest K~_ii, largest change of f that a row at its bound makes at itself, largest |p|."""
         given = (
-            np.ascontiguousarray(each, float) for each in (self.c, self.diagonal, self.upper, self.linear)
+            np.ascontiguousarray(values, float) for values in (self.c, self.diagonal, self.upper, self.linear)
         )
         largest, reach, margin = sizes(*given)
         return largest, reach, margin

@@ -67,12 +67,12 @@ def _solve_columns(
 ) -> list[Solution]:
     """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
     problem = problems[0]
-    factors = np.array([each.c for each in problems], float)
+    factors = np.array([problem_at_c.c for problem_at_c in problems], float)
     solved, certificates = np.empty(factors.shape), np.empty((len(factors), 3))
     chunks, chunk = _looks(factors.shape[1])
     given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
     smo_steps.solve_columns(
-        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(each, float) for each in given), factors,
+        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(values, float) for values in given), factors,
         _feasible(problem, start), solved, certificates, Active(problem.gram).rows(),
     )  # fmt: skip
     return [
@@ -169,9 +169,9 @@ class _Engine:
 
     def _tightened(self, s: np.ndarray, alpha: np.ndarray, v: np.ndarray) -> bool:
         """Whether the solution so far asks for a smaller violation than the one that was to be left."""
-        before, asked = self.stop, min(self.stop, self.tol * self.problem.unit(alpha, s, v))
+        before, wanted = self.stop, min(self.stop, self.tol * self.problem.unit(alpha, s, v))
         # Levels are known to their last digits alone: under a wide kernel few rows would be asked for more.
-        self.stop = max(asked, LAST_DIGITS * float(np.abs(v).max()))
+        self.stop = max(wanted, LAST_DIGITS * float(np.abs(v).max()))
         return self.stop < before
 
     def _levels(self) -> np.ndarray:
@@ -185,17 +185,19 @@ class _Engine:
     def _gathered(self, points: np.ndarray) -> list[np.ndarray]:
         if len(points) == len(self.s):
             return [self.first, self.c, self.diagonal, self.upper, self.alpha.copy(), self.v.copy()]
-        return [each[points] for each in (self.first, self.c, self.diagonal, self.upper, self.alpha, self.v)]
+        return [
+            values[points] for values in (self.first, self.c, self.diagonal, self.upper, self.alpha, self.v)
+        ]
 
     def _climb(self, limit: int, may_leave: bool, now: list[np.ndarray]) -> tuple[int, float, bool]:
         """Steps until there is something to decide: their number, the gap, and whether none was left."""
         chunks, chunk = _looks(len(now[0]))
         if not self.problem.has_margin:  # then every look may ask for a smaller violation
             chunks = 1
-        asked = self.tol * self.problem.scale
+        least_stop = self.tol * self.problem.scale
         self.kept[STOP] = self.stop
         steps, gap, stuck = smo_steps.climb(
-            chunks, chunk, limit, asked, may_leave, self.kept, self.coupling, *now,
+            chunks, chunk, limit, least_stop, may_leave, self.kept, self.coupling, *now,
             self.active.rows(),
         )  # fmt: skip
         self.stop = float(self.kept[STOP])

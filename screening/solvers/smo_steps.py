@@ -93,18 +93,18 @@ def _slide(gradient, label, weights, c, row, rise, fall, bend, score):
 @njit(inline="always")
 def _place_of(top, v, up):
     """The first that is pulled up by so much; all are looked at, which is faster than to stop at it."""
-    place = v.size
+    first = v.size
     for t in range(v.size):
-        place = min(place, t if v[t] + up[t] == top else v.size)
-    return place
+        first = min(first, t if v[t] + up[t] == top else v.size)
+    return first
 
 
 @njit(inline="always")
 def _place_of_score(best, score):
-    place = score.size
+    first = score.size
     for t in range(score.size):
-        place = min(place, t if score[t] == best else score.size)
-    return place
+        first = min(first, t if score[t] == best else score.size)
+    return first
 
 
 @njit(nogil=True, cache=True)
@@ -279,7 +279,9 @@ def _moved_at_once(kept, s, c, upper, alpha, v, rows):
 
 
 @njit(nogil=True, cache=True)
-def climb(chunks, chunk, limit, asked, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, rows):
+def climb(
+    chunks, chunk, limit, least_stop, may_leave, kept, coupling, signs, c, diagonal, upper, alpha, v, rows
+):
     """Up to `chunks` times `chunk` steps, `limit` in all; returns (steps, gap, whether no step was left).
 
     It ends before where the gap is below `asked` or what rounding leaves of it, or where points may be left
@@ -296,7 +298,7 @@ def climb(chunks, chunk, limit, asked, may_leave, kept, coupling, signs, c, diag
         done += steps
         kept[VISITS] += steps * alpha.size
         stuck = steps < wanted
-        stop = max(asked, LAST_DIGITS * np.abs(v).max())
+        stop = max(least_stop, LAST_DIGITS * np.abs(v).max())
         if stuck or done == limit or gap <= stop:
             break
         if may_leave and undecided(coupling is None, signs, upper, alpha, v).size < WORTH * alpha.size:
@@ -326,15 +328,15 @@ def solve_columns(
         c, bounds = factors[k] / unit, upper * square
         alpha = np.minimum(before, upper) * square
         v = levels(True, signs, c, linear, alpha, rows.gram)
-        asked = tol * scale
-        kept = np.array([asked, 1.0, 0.0])
+        least_stop = tol * scale
+        kept = np.array([least_stop, 1.0, 0.0])
         done = 0
         while True:
             steps, gap, stuck = climb(
                 chunks,
                 chunk,
                 limit - done,
-                asked,
+                least_stop,
                 False,
                 kept,
                 None,
@@ -349,7 +351,7 @@ def solve_columns(
             done += steps
             last = kept[STOP]
             # Levels are known to their last digits alone.
-            kept[STOP] = max(min(last, asked), LAST_DIGITS * np.abs(v).max())
+            kept[STOP] = max(min(last, least_stop), LAST_DIGITS * np.abs(v).max())
             if done >= limit or gap <= kept[STOP] or (stuck and not kept[STOP] < last):
                 break
         intercept, gap = certificate(signs, bounds, alpha, v)

@@ -53,41 +53,41 @@ def solve_each(
     # A one-class problem starts cold: from a solution near by it takes more steps.
     if cache is None or first.total != 0.0:
         return smo.solve_each(problems, tol, memory=memory)
-    known = cache.solutions
+    solved = cache.solutions
     rows, upper = (tol, _bits(first.signs), _bits(first.linear)), first.upper
     bounds, factors = _bits(upper), [_bits(problem.c) for problem in problems]
     missing: dict[bytes, Problem] = {}
 
     def keep(factor: bytes, solution: Solution) -> None:
-        known[rows, bounds, factor] = solution
-        known["last", rows, bounds] = solution.alphas
-        known["path", rows, factor] = solution.alphas, upper
+        solved[rows, bounds, factor] = solution
+        solved["last", rows, bounds] = solution.alphas
+        solved["path", rows, factor] = solution.alphas, upper
 
     def solve_missing() -> None:
         if not missing:
             return
-        start, path = known.get(("last", rows, bounds)), ("path", rows, next(iter(missing)))
-        if start is None and path in known:
-            alphas, narrower = known[path]
+        start, path = solved.get(("last", rows, bounds)), ("path", rows, next(iter(missing)))
+        if start is None and path in solved:
+            alphas, narrower = solved[path]
             start = _widened(alphas, narrower, upper)
         solutions = smo.solve_each([*missing.values()], tol, start=start, memory=memory)
         for (factor, problem), solution in zip(missing.items(), solutions, strict=True):
             if (solution.alphas < (1.0 - AT_BOUND) * upper).all():
-                known["within", rows, factor] = solution, problem.scale
+                solved["within", rows, factor] = solution, problem.scale
             keep(factor, solution)
         missing.clear()
 
     for factor, problem in zip(factors, problems, strict=True):
-        if (rows, bounds, factor) in known or factor in missing:
+        if (rows, bounds, factor) in solved or factor in missing:
             continue
-        within, unit = known.get(("within", rows, factor), (None, 0.0))
+        within, unit = solved.get(("within", rows, factor), (None, 0.0))
         if within is not None and unit <= problem.scale and (within.alphas <= upper).all():
             solve_missing()  # in the order of the problems, each from the one before
             keep(factor, within)
         else:
             missing[factor] = problem
     solve_missing()
-    return [known[rows, bounds, factor] for factor in factors]
+    return [solved[rows, bounds, factor] for factor in factors]
 
 
 def _widened(alphas: np.ndarray, bounds: np.ndarray, wider: np.ndarray) -> np.ndarray | None:

@@ -85,7 +85,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
             directory=folder,
             trained=trained,
         )
-        again, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
+        rescored, stored = model.scores(arrays["selftest/x"]), arrays["selftest/score"]
     except (CohortError, RecipeError) as error:
         raise ModelError(f"{folder}: the model cannot be rebuilt ({error}); train it again") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -94,7 +94,7 @@ def load_model(directory: str | Path, signed_by: Ed25519PublicKey | None = None)
             f"{folder}: the model is damaged ({type(error).__name__}); train it again"
         ) from error
     scale = max(float(np.abs(stored).max(initial=0.0)), 1e-300)
-    if again.shape != stored.shape or not (np.abs(again - stored) <= SELF_TEST_TOLERANCE * scale).all():
+    if rescored.shape != stored.shape or not (np.abs(rescored - stored) <= SELF_TEST_TOLERANCE * scale).all():
         raise ModelError(f"{folder}: its self-test rows no longer score as they did; train it again")
     return model
 

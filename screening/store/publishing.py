@@ -121,42 +121,42 @@ def hold(directory: str | Path, patience: float = PATIENCE) -> Iterator[None]:
     Parents that are missing are made (0700). After an error they are gone again, and so is what was begun.
     """
     refuse_other_bytes(directory)
-    mine = _Hold(_resolved(directory), patience)
-    _held.append(mine)
+    hold_of = _Hold(_resolved(directory), patience)
+    _held.append(hold_of)
     try:
-        _make_parents(mine)
+        _make_parents(hold_of)
         try:
-            mine.lock.acquire()
+            hold_of.lock.acquire()
         except Timeout:
-            words = f"another run is writing {mine.target}; wait for it, or give another --out"
-            raise Locked(words) from None
+            message = f"another run is writing {hold_of.target}; wait for it, or give another --out"
+            raise Locked(message) from None
         except BaseException:
             # Stopped on the way to it: the file may lie there already, and is removed by who holds it.
             with suppress(OSError):
-                mine.lock.acquire()
+                hold_of.lock.acquire()
             raise
         # We hold the lock, so whatever lies there is what a killed run left.
-        _clear(mine.target)
-        sweep(mine.target.parent)
+        _clear(hold_of.target)
+        sweep(hold_of.target.parent)
         yield
-        mine.made.clear()
+        hold_of.made.clear()
     except OSError as error:
         if error.errno is None:
             raise
-        raise of_system(error, mine.target) from error
+        raise of_system(error, hold_of.target) from error
     finally:
-        mine.end()
-        _held.remove(mine)
+        hold_of.end()
+        _held.remove(hold_of)
 
 
 def let_go() -> None:
     """End what this process still holds: a signal may have come in the middle of ending it."""
     while _held:
-        mine = _held.pop()
+        hold_of = _held.pop()
         with suppress(OSError):
-            if not mine.lock.is_locked:
-                mine.lock.acquire()
-            mine.end()
+            if not hold_of.lock.is_locked:
+                hold_of.lock.acquire()
+            hold_of.end()
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o600, group: int | None = None) -> None:
@@ -192,8 +192,8 @@ def _beside(target: Path, ending: str) -> Path:
 
 def sweep(folder: Path) -> None:
     """Clean up after dead processes in a folder: their locks can be had."""
-    mine = {_beside(each.target, LOCK) for each in _held}
-    for path in set(folder.glob(f".*.{LOCK}")) - mine:
+    held_here = {_beside(held.target, LOCK) for held in _held}
+    for path in set(folder.glob(f".*.{LOCK}")) - held_here:
         with suppress(OSError):
             if path.is_file() and not path.is_symlink():
                 dead = _Hold(path.with_name(path.name[1 : -len(f".{LOCK}")]))
@@ -220,18 +220,18 @@ def _unlink(path: Path) -> None:
         path.unlink()
 
 
-def _make_parents(mine: _Hold) -> None:
-    missing, folder = [], mine.target.parent
+def _make_parents(hold_of: _Hold) -> None:
+    missing, folder = [], hold_of.target.parent
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
     for path in reversed(missing):
         # Noted first: a signal may come between the two.
-        mine.made.insert(0, path)
+        hold_of.made.insert(0, path)
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
-            mine.made.pop(0)
+            hold_of.made.pop(0)
 
 
 def _settle(folder: Path) -> None:
@@ -288,7 +288,7 @@ class PageFolder:
         if self.directory.is_symlink():
             raise UsageError(f"{self.directory} is a link; give the directory that it leads to")
         missing = [self.directory, *self.directory.parents]
-        for folder in reversed([each for each in missing if not each.exists()]):
+        for folder in reversed([folder for folder in missing if not folder.exists()]):
             try:
                 folder.mkdir(mode=0o700)
                 self._let_in(folder, self.readers.mode | (self.readers.mode & 0o444) >> 2)
@@ -305,20 +305,24 @@ class PageFolder:
             with suppress(Locked), hold(self.directory / begun[1]):
                 pass  # what a killed run began is removed by whoever can have its lock
         places = self.places(night)
-        for place in places:
-            if not self._has(place, page):
-                write_whole(place, page, self.readers.mode, self.readers.group)
+        for page_path in places:
+            if not self._has(page_path, page):
+                write_whole(page_path, page, self.readers.mode, self.readers.group)
         return places[0]
 
     def lacking(self, page: bytes, night: str) -> list[Path]:
         """Places of a night's page where something else lies, or nothing."""
-        return [place for place in self.places(night) if not self._has(place, page)]
+        return [page_path for page_path in self.places(night) if not self._has(page_path, page)]
 
     def places(self, night: str) -> list[Path]:
         """Where the page of a night is to lie: under its date, and as the latest where none is later."""
-        mine = self.of(night)
+        own_page = self.of(night)
         nights = [path.name for path in self.directory.iterdir() if DATED.fullmatch(path.name)]
-        return [mine, self.directory / LATEST] if all(name <= mine.name for name in nights) else [mine]
+        return (
+            [own_page, self.directory / LATEST]
+            if all(name <= own_page.name for name in nights)
+            else [own_page]
+        )
 
     def _has(self, path: Path, page: bytes) -> bool:
         """Whether a page lies there as its readers are to have it; a link is removed."""

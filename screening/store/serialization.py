@@ -259,10 +259,10 @@ def waiting_in(folder: Path, of: str | None = None) -> list[tuple[Path, Path]]:
     """Every place of pieces in a folder, with the output they wait for: of any, or of this name."""
     name = "*" if of is None else glob.escape(of)
     return [
-        (place, folder / place.name[1 : -len(kind) - 1])
+        (waiting, folder / waiting.name[1 : -len(kind) - 1])
         for kind in KINDS
-        for place in sorted(folder.glob(f".{name}.{kind}"))
-        if place.is_dir() and not place.is_symlink()
+        for waiting in sorted(folder.glob(f".{name}.{kind}"))
+        if waiting.is_dir() and not waiting.is_symlink()
     ]
 
 
@@ -274,21 +274,21 @@ def waiting_beside(out: str | Path, what: str) -> Iterator[Path]:
     the command is killed, or loses its workers, it stays.
     """
     target = Path(out).resolve()
-    place = target.with_name(f".{target.name}.{what}")
+    waiting = target.with_name(f".{target.name}.{what}")
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        waiting.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise of_system(error, place) from error
+        raise of_system(error, waiting) from error
     try:
-        yield place
+        yield waiting
     except ClusterError:
         with suppress(OSError):
-            place.rmdir()  # nothing was finished
+            waiting.rmdir()  # nothing was finished
         raise
     except ScreenError:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(waiting, ignore_errors=True)
         raise
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(waiting, ignore_errors=True)
 
 
 def keep_piece(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

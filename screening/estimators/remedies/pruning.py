@@ -12,7 +12,7 @@ from screening.estimators.remedies.base import Remedy
 from screening.estimators.training import (
     Solve,
     Training,
-    dual_of,
+    duals_of,
     embedded,
     inner_folds,
     mean_recall,
@@ -24,7 +24,7 @@ from screening.factors.base import check_count
 from screening.factors.first_pass import DualSolution
 from screening.kernels import rescaled
 from screening.solvers import Problem, Solutions
-from screening.solvers.leave_one_out import LeaveOneOut
+from screening.solvers.leave_one_out import leave_one_out
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,11 @@ class Pruning(Remedy):
         judged = predicted[0] >= 0
         if not judged.any():
             return 0
-        return int(np.argmax([mean_recall(codes[judged], each[judged]) for each in predicted[: depth + 1]]))
+        return int(
+            np.argmax(
+                [mean_recall(codes[judged], codes_then[judged]) for codes_then in predicted[: depth + 1]]
+            )
+        )
 
     def _path(self, training: Training, solve: Solve, n_remove: int, trials: int) -> Iterator[Step]:
         """The machine on minority rows and majority support vectors, then after each removal."""
@@ -153,7 +157,7 @@ class _Search:
         """The machine without the majority row whose removal makes J largest (or smallest)."""
         # Without an alpha a row was not in the machine anyway.
         used = np.array([at for at in tried if now.dual.weights[at, 0] != 0], int)
-        told = {int(at): (now.worth, now.accuracy, now.error) for at in tried}
+        judged = {int(at): (now.worth, now.accuracy, now.error) for at in tried}
         if self.trained is solve_two_class and len(used):
             problem, solutions = self._from(now, used)
             weights = (problem.signs * without_dust(solutions.alphas)).T
@@ -161,14 +165,14 @@ class _Search:
         else:
             duals = [self._on(self.left[self.left != at]) for at in used]
             worths = [self._worths(dual.weights, dual.intercept)[0] for dual in duals]
-        told |= dict(zip(used.tolist(), worths, strict=True))
-        values = [each[0] for each in told.values()]
+        judged |= dict(zip(used.tolist(), worths, strict=True))
+        values = [figures[0] for figures in judged.values()]
         best = int(tried[np.argmax(values) if largest else np.argmin(values)])
         dual = now.dual
         if best in used:
             at = int(np.flatnonzero(used == best)[0])
-            dual = dual_of(problem, solutions[at]) if self.trained is solve_two_class else duals[at]
-        return Step(best, dual, *told[best])
+            dual = duals_of(problem, [solutions[at]])[0] if self.trained is solve_two_class else duals[at]
+        return Step(best, dual, *judged[best])
 
     def _from(self, now: Step, used: np.ndarray) -> tuple[Problem, Solutions]:
         """The plain machine without each of these rows, from what it is with all of them."""
@@ -176,7 +180,7 @@ class _Search:
         inside[self.minority] = inside[self.left] = True
         part = self.part
         problem = two_class_problem(replace(part, costs=np.where(inside, part.costs, 0.0)))
-        return problem, LeaveOneOut(problem, part.tol).solve(np.abs(now.dual.weights[:, 0]), used)
+        return problem, leave_one_out(problem, part.tol, np.abs(now.dual.weights[:, 0]), used)
 
     def over_all_rows(self, step: Step) -> Step:
         """The step with row numbers of the training table and a dual over all of it."""

@@ -1,0 +1,131 @@
+"""A newcomer's own table, with an export's quirks, reaches a page in three commands, or one message."""
+
+import datetime
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from flow_cohorts import patients
+from typer.testing import CliRunner
+
+from screening.cli import app
+
+QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
+N_ROWS = 120
+CHANCE = np.random.default_rng(5)
+Table = pd.DataFrame
+
+
+def csv(sep: str = ",", encoding: str = "utf-8", head: str = "") -> Callable[[Table, Path], object]:
+    """Write every cell as the text it is."""
+    return lambda table, path: path.write_bytes((head + table.to_csv(index=False, sep=sep)).encode(encoding))
+
+
+def excel(table: Table, path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    table.to_excel(path, index=False)
+
+
+def formatted(marks: str, *columns: str) -> Callable[[Table], Table]:
+    """Numbers as texts in a country's notation, by its mark of thousands and that of decimals."""
+    notation = str.maketrans(",.", marks)
+
+    def text(x: float) -> str:
+        return f"{x:,.2f}".translate(notation) if x == x else ""
+
+    return lambda table: table.assign(**{name: table[name].map(text) for name in columns})
+
+
+def relabelled(yes: object, no: object) -> Callable[[Table], Table]:
+    return lambda table: table.assign(ill=np.where(table["ill"] == "yes", yes, no))
+
+
+def files(folder: Path, change=lambda table: table, write=None, ending=".csv", label="ill"):
+    """A past with its labels and a night without."""
+    past, night = folder / f"past{ending}", folder / f"tonight{ending}"
+    whole = change(patients(N_ROWS, share=0.3))
+    write = write or csv()
+    write(whole, past)
+    write(whole.head(25).drop(columns=label, errors="ignore"), night)
+    return past, night
+
+
+def three_commands(folder: Path, past: Path, night: Path):
+    """Run `init`, `check`, `train` and `score` up to the first that refuses; give back the last answer."""
+    contract, model = folder / "cohort.toml", folder / "model"
+    for words in (
+        ["init", past, "--out", contract],
+        ["check", past, "--contract", contract],
+        ["train", past, "--contract", contract, *QUICK, "--out", model],
+        ["score", model, night, "--out", folder / "run"],
+    ):
+        answer = CliRunner().invoke(app, [str(word) for word in words])
+        if answer.exit_code:
+            break
+    return answer
+
+
+def counted(table: Table) -> Table:
+    return table.assign(platelets=CHANCE.normal(250_000, 60_000, len(table)).round())
+
+
+PAGES = {
+    "plain": {},
+    "sep= line and byte-order mark": {"write": csv(";", "utf-8-sig", "sep=;\n")},
+    "thousands with points": {
+        "change": lambda t: formatted(".,", "platelets", "crp")(counted(t)), "write": csv(";"),
+    },
+    "a tick or nothing": {"change": lambda t: t.assign(catheter=["x", "", ""] * (N_ROWS // 3))},
+    "empty, constant and nameless columns": {
+        "change": lambda t: t.assign(**{"empty": "", "site": "A", "": "left over"})
+    },
+    "no id": {"change": lambda t: t.drop(columns="patient")},
+    "several rows a patient": {"change": lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])},
+    "label of zero and one": {
+        "change": lambda t: relabelled(1, 0)(t).rename(columns={"ill": "outcome"}), "label": "outcome",
+    },
+    "names with spaces, quotes and brackets": {
+        "change": lambda t: t.rename(columns={"fever": 'temp. "max" [°C]', "crp": "CRP, mg/l = x"})
+    },
+    "times of day and durations": {
+        "change": lambda t: t.assign(
+            time=[datetime.time(i % 24) for i in range(N_ROWS)], stay=pd.to_timedelta(t["crp"], "h")
+        ),
+        "write": lambda t, path: t.to_parquet(path), "ending": ".parquet",
+    },
+    "Excel workbook": {"write": excel, "ending": ".xlsx"},
+}  # fmt: skip
+# Each names the column (or the file, where no column can be told) and what to do about it.
+MESSAGES = {
+    "a slip in the label": (
+        {"change": lambda t: t.assign(ill=["yess", *t["ill"][1:]])},
+        r"column 'ill', row \d+: a value that stands in 1 row only.*--positive",
+    ),
+    "a label of one class": (
+        {"change": relabelled("no", "no")}, "without a label; name its column with --label",
+    ),
+    "a label that is ticked": ({"change": relabelled("x", "")}, r"column 'ill', rows .*no label; fill"),
+    "no column called like a label": (
+        {"change": lambda t: t.rename(columns={"ill": "zz"}), "label": "zz"}, "--label",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("quirk", PAGES.values(), ids=PAGES.keys())
+def test_a_quirky_table_reaches_a_page_in_three_commands(tmp_path, quirk):
+    answer = three_commands(tmp_path, *files(tmp_path, **quirk))
+
+    assert answer.exit_code == 0, answer.stderr
+    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(("quirk", "words"), MESSAGES.values(), ids=MESSAGES.keys())
+def test_what_cannot_be_read_ends_in_one_message_that_names_column_and_remedy(tmp_path, quirk, words):
+    answer = three_commands(tmp_path, *files(tmp_path, **quirk))
+
+    assert answer.exit_code in (2, 3)
+    assert re.search(words, answer.stderr), answer.stderr
+    assert not (tmp_path / "run").exists()

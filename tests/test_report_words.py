@@ -1,0 +1,263 @@
+"""What the page says of a night and of a model, and what it withholds."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from report_fixture import (
+    Outline,
+    appraised,
+    appraised_run,
+    changed,
+    estimate,
+    judged,
+    nosocomial_model,
+    nosocomial_run,
+    observed,
+)
+from report_voxel_fixture import voxel_model, voxel_run
+
+from screening.report import format as fmt
+from screening.report import render_model, render_run
+from screening.report.performance import pruning_chart
+from screening.report.worklist import value_text
+from screening.schemas.base import Estimate
+from screening.schemas.model import Declared, ModelDocument
+
+
+def sound() -> dict[str, Any]:
+    """A night none of whose rows was refused."""
+    return nosocomial_run(refused=0)
+
+
+POINT, COHORT = "model__operating_points__0__", "model__contract__cohort__"
+SEEN = {"sensitivity": estimate(0.875, 0.69, 0.96), "ppv": estimate(0.125, 0.082, 0.188)}
+NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
+    "counts add up": (
+        nosocomial_run, {},
+        ["81 flagged of 240 rows scored; 243 read, 3 refused", "81 patients to review",
+         "3 × temperature outside its plausible range"], ["shown."],
+    ),
+    "no failed check is OK": (sound, {"data": []}, ["OK No check failed."], ["differs notably"]),
+    "nothing is OK above features that differ": (
+        sound, {},
+        ["No check failed; 1 feature differs notably from training", "tonight 1 feature differs notably"],
+        ["OK No check failed."],
+    ),
+    "a cap says how many of how many": (
+        nosocomial_run, {"counts__flagged": 96},
+        ["15 more are flagged and stand in flagged.csv alone: 81 of 96 shown"], [],
+    ),
+    "observed figures stand with the validation estimate": (
+        nosocomial_run, {"evaluation": {"yes": observed(**SEEN, n_positive=24, n_negative=216)}},
+        ["24 cases, 216 others", "Sensitivity 88% 69–96% 91%", "Cases among the flagged (PPV) 12% 8–19%",
+         "PPV and NPV move with how common the condition is: 10% tonight"], [],
+    ),
+    "those judged before are no work of this night": (
+        nosocomial_run,
+        {COHORT + "capacity": 5, COHORT + "minutes_per_review": 10, "counts__cases": 81, "counts__new": 2,
+         "counts__pending": 1, "counts__ruled_out": 78, "counts__no_longer_flagged": 0},
+        ["3 patients to review 81 flagged, the others judged before; about 30 minutes"],
+        ["but capacity is"],
+    ),
+    "a patient of one row is a case": (
+        nosocomial_run, {}, [" of 100 cases are missed"], ["positive rows"],
+    ),
+    "of several rows a patient the promise is of rows": (
+        nosocomial_run, {POINT + "n_groups": 60}, [" of 100 positive rows are missed"], [],
+    ),
+    "finding all past cases is no promise to miss none": (
+        nosocomial_run, {POINT + "sensitivity": estimate(1.0, 0.95, 1.0)},
+        ["Expected sensitivity 100% (95% CI 95–100%): this does not mean that none is missed."],
+        ["about 0 of 100"],
+    ),
+    "how old the patients behind the threshold are": (
+        nosocomial_run,
+        {"model__training__window": ["2025-01-01", "2025-12-01"], "date": "2026-03-01"},
+        ["of 2025-01-01 to 2025-12-01; the last is 90 days older than this night."], [],
+    ),
+    "a term without use is not explained": (
+        nosocomial_run, {"model__machine__passes": [{}], "model__validation__calibration": {}},
+        [], ["Geometry, and unrelated", "calibrated probability of the condition"],
+    ),
+    "back with an old verdict is new again": (
+        nosocomial_run,
+        {"cases__0__state": "new", "cases__0__nights": 1,
+         "cases__0__last_verdict": {"night": "2026-01-27", "verdict": "ruled out"}},
+        ["new again, ruled out on 2026-01-27"], [],
+    ),
+    "workload is counted in patients, beyond those shown too": (
+        voxel_run,
+        {"groups_total": 900, "groups_flagged": 450, COHORT + "capacity": 100,
+         COHORT + "minutes_per_review": 2},
+        ["in 450 of 900 patients", "about 15.0 hours",
+         "450 patients flagged, but capacity is 100 reviews a night"], [],
+    ),
+    "a resolution too coarse for any discovery is a warning": (
+        appraised_run, {"discoveries__found": 0, "discoveries__p_cut": None},
+        ["Insufficient resolution: 608 negatives resolve"], [],
+    ),
+    "an estimate at the end of its scale says its interval": (
+        appraised_run, {"prevalence_estimate": estimate(0.0, 0.0, 0.33)},
+        ["By the share flagged alone, between 0% and 33% of tonight’s rows have the condition"], [],
+    ),
+    "every block": (
+        appraised_run, {},
+        ["Of 240 rows screened, some look rare by chance alone. 7 are rare even so: p at most 0.003",
+         "The mark is a note on rarity; the list follows the threshold (80 flagged)",
+         "rows score as those of training did when they were held out",
+         "5.0% half as common 10% 5–15% 98% 95–99% 10.0 30.0",
+         "10% as stated 20% 10–30% 98% 95–99% 5.0 30.0",
+         "20% twice as common 40% 20–60% 98% 95–99% 2.5 30.0", "Brier score",
+         "by logistic regression on held-out scores (Platt). Log loss",
+         "sex female 300 31 90% 75–97% 60% 50–70% 45% 99 40%", "missing suppressed suppressed suppressed",
+         "other – – – – – 12 50%",
+         "Everything, threshold included, was chosen again on 480 rows before 2025-09-01",
+         "Sensitivity 84% 60–95%", "0.41 0.20 2.0%", "shifted",
+         "2 of 900 voxels flagged (0.2%) 1 connected cluster among the flagged voxels",
+         "which lie apart by x 1, y 1, z 3.5 in the table’s own units",
+         "By the share flagged alone, about 12% (2–22%) of tonight’s rows have the condition (95% interval)",
+         "Chance 34%"],
+        ["Insufficient resolution"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS)
+def test_page_of_a_night_says(made, changes, said, unsaid):
+    text = Outline(render_run(judged(changed(made(), **changes)))).text
+
+    assert [words for words in said if words not in text] == []
+    assert [words for words in unsaid if words in text] == []
+
+
+def test_rare_classes_come_first_and_recall_stands_with_precision():
+    text = Outline(render_model(voxel_model())).text
+    classes = text[text.index("Classes rare classes first") :]
+
+    assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
+    assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
+
+
+def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
+    run = nosocomial_run()
+    run["model"]["contract"]["features"] = {"crp": {"type": "number", "normalise": normalise}}
+    run["cases"] = run["cases"][:1]
+    shown = {"feature": "crp", "value": value, "unit": "mg/L", "direction": "raises", "change": 0.3}
+    run["cases"][0]["contributions"] = [shown | ranges]
+    run["near_misses"] = []
+    (listed,) = re.findall(r"<ul class=v>(.*?)</ul>", render_run(run))
+    return " ".join(re.sub(r"<[^>]+>", "", listed).split())
+
+
+WITHIN = {"reference": [0, 10]}
+
+
+@pytest.mark.parametrize(
+    ("value", "ranges", "words"),
+    [
+        ("237.0", WITHIN, "237 mg/L H reference range 0–10"), ("missing", WITHIN, "missing"),
+        ("-1", WITHIN, "−1 mg/L L reference range 0–10"), ("10", WITHIN, "10 mg/L reference range 0–10"),
+        ("237", {"seen": [0, 10]}, "237 mg/L above range in past patients 0–10"),
+        ("-1", {"seen": [0, 10]}, "−1 mg/L below range in past patients 0–10"),
+        ("480", {"reference": [0, 5], "seen": [2.95, 480]}, "480 mg/L H reference range 0–5"),
+        ("480", {"seen": [2.95, 480]}, "480 mg/L range in past patients 2.95–480"),
+        ("345.8", {"normalise": "within_group", "seen": [0, 10]}, "345.8 mg/L"),
+        ("yes", {"alike": 0.03}, "yes mg/L present in 3.0% of past patients"),
+        ("no", {"alike": 0.97}, "no mg/L absent in 97% of past patients"),
+    ],
+)  # fmt: skip
+def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges, words):
+    assert with_one_value(value, **ranges) == f"crp {words} ▲ +0.300"
+
+
+def test_truth_values_and_ordinals_are_put_in_words():
+    ordinal = Declared(type="ordinal", categories=["none", "some", "much"])
+
+    assert value_text(1.0, Declared(type="boolean")) == "yes"
+    assert value_text(0, Declared(type="boolean")) == "no"
+    assert value_text(2.0, ordinal) == "much"
+    assert value_text(7.0, ordinal) == "7"
+    assert value_text(None, Declared()) == "missing"
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
+)
+def test_units_are_printed_as_a_laboratory_prints_them(written, printed):
+    assert fmt.unit(written) == printed
+
+
+def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
+    run = voxel_run()
+    run["model"]["operating_points"][0].update(
+        threshold=-1e12, sensitivity=estimate(1.0), specificity=estimate(0.0), flag_rate=estimate(1.0)
+    )
+    run["cases"][0]["score"] = 1e12
+    page = render_run(judged(run))
+    slider = json.loads(Outline(page).raw["script"][0])
+
+    assert "No threshold could meet the rule for G4+3: every row is flagged" in page
+    assert "Every row is flagged: with so few past cases" in page
+    assert "000000000000" not in re.sub(r"<script.*?</script>|data-score=\S+", "", page, flags=re.S)
+    assert -10 < slider["low"] < slider["high"] < 10
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.84, 0.951, "84–95%"), (0.9991, 0.99996, "99.9–100.0%"), (0.9971, 0.9994, "99.7–99.9%"),
+        (1, 1, "100–100%"),
+    ],
+)  # fmt: skip
+def test_rounding_does_not_close_an_interval(low, high, words):
+    assert fmt.ci(Estimate(None, low, high)) == words
+
+
+def test_one_row_is_in_use():
+    """Of several prevalences the stated one; of the rules the model's, though another has its threshold."""
+    prevalence = r'<tr class="used"><th scope="row"><b>[^<]*</b> ([a-z ]+)</th>'
+    model = appraised(nosocomial_model())
+    points = model["validation"]["points"]["yes"]
+    points[4]["threshold"] = points[1]["threshold"]
+
+    page = render_model(model)
+
+    assert re.findall(prevalence, page) == ["as stated"]
+    assert re.findall(r'">([^<]*) <span class="tag">in use</span>', page) == ["sensitivity at least 90%"]
+
+
+def completeness(model: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Answer and note of each item that the table on a model's page asks for."""
+    row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
+    return {item: (answer, note) for item, answer, note in re.findall(row, render_model(model))}
+
+
+def test_completeness_asks_for_what_the_contract_leaves_out():
+    model = appraised(nosocomial_model())
+    rows = completeness(model)
+    model["contract"]["cohort"]["intended_use"] = None
+    model["validation"]["subgroups"] = {}
+    less = completeness(model)
+
+    assert rows["Context, target population, purpose"][0] == "stated"
+    assert less["Context, target population, purpose"][1] == "needs intended_use in the contract"
+    assert rows["Heterogeneity between subgroups"][0] == "stated"
+    assert less["Heterogeneity between subgroups"][1] == "needs subgroup in the contract"
+    assert rows["Fairness"][0] == "partly"
+    assert rows["Participants and outcome events in each analysis"][0] == "stated"
+    assert rows["Characteristics of participants"][0] == "partly"
+    assert {status for status, _ in rows.values()} == {"stated", "partly", "not stated"}
+
+
+def test_pruned_model_shows_what_the_removals_cost():
+    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
+    model = changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}])
+    page = render_model(model)
+
+    assert "Support vectors removed" in page
+    assert "3 support vectors of the larger class removed" in page
+    assert "went from 25" in page
+    assert len(pruning_chart(ModelDocument.from_dict(model)).lines) == 2
