@@ -85,7 +85,7 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
     looked = stream.DuplicateIds()
     for start in range(0, n, BATCH):
         looked.add(ids[start : start + BATCH])
-    hashes, rows = looked.found()
+    hashes, rows = looked.repeats()
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
@@ -107,7 +107,7 @@ def looking(n_rows):
     for start in range(0, n_rows, BATCH):
         looked.add(np.array([f"{row:07d}" for row in range(start, start + BATCH)], dtype=object))
         largest = max(largest, pa.total_allocated_bytes())
-    assert not looked.found()[0].size
+    assert not looked.repeats()[0].size
     return largest
 
 

@@ -9,7 +9,7 @@ from image_folders import brains, folder_of, table_of
 
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.data.stream import Medians
+from screening.data.normalising import Medians
 from screening.errors import CohortError, UsageError
 from screening.imaging.neighbourhood import around, cells_of
 from screening.io.columns import columns_of
@@ -126,7 +126,7 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
     for start in range(0, len(group), batch):
         scales.add(group[start : start + batch], columns_of(features[start : start + batch]))
 
-    found = scales.scales().applied(group, columns_of(features))
+    found = scales.applied(group, columns_of(features))
 
     own = features["x"][group == "b"]
     spread = 1.4826 * np.median(abs(own - own.median())) or np.inf

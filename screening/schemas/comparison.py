@@ -137,6 +137,9 @@ class ClassElsewhere(Document):
     local_reason: str | None = None
 
 
+SHARES = {"sensitivity": "sensitivity", "specificity": "specificity", "ppv": "PPV"}
+
+
 class ExternalValidation(Document):
     """A model tried on a cohort; figures by watched class, of those classes that the cohort has cases of.
 
@@ -183,9 +186,9 @@ class ExternalValidation(Document):
         return [
             f"{point.label}: "
             + ", ".join(
-                f"{name} {getattr(point, name).in_percent} "
+                f"{title} {getattr(point, name).in_percent} "
                 f"(validation estimate {getattr(one.promise, name).in_percent})"
-                for name in ("sensitivity", "specificity", "ppv")
+                for name, title in SHARES.items()
             )
             + ("" if point.lesions is None else f", lesions found {point.lesions.sensitivity.in_percent}")
             + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")
