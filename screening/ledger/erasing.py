@@ -111,10 +111,10 @@ def erase(
         if erased or not unreached(connection).keys() >= set(left):
             facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            for some in trail.portions(sorted({entry for entry, *_ in erased})):
+            for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():
-                    connection.execute(table.delete().where(table.c.entry.in_(some)))
-                project(connection, trail.entries(connection, TRAIL.c.number.in_(some)))
+                    connection.execute(table.delete().where(table.c.entry.in_(numbers)))
+                project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
     # Whatever earlier writers, or one that was killed here, left on free pages.
     ledger.compact()
     return dict(counts)
