@@ -167,7 +167,7 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     assert (share["found"], share["judged"]) == (3, 3)
 
 
-def test_a_night_counts_by_the_audit_sample_its_own_page_however_late_that_is_judged(ledger):
+def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
     night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]

@@ -96,15 +96,6 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
 
 
-def test_a_table_of_another_ward_is_refused_by_name_and_night(ledger):
-    enter(ledger, of_ward("ward-1", 1, "a"))
-    other = night(1, "b", key="other table", series="ward-1")
-    with pytest.raises(UsageError, match="series ward-1 has another table for the night of 2026-01-01"):
-        enter(ledger, other)
-
-    assert history(ledger)["audit"]["entries"] == 1
-
-
 def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 1, "a"))

@@ -150,14 +150,9 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
         }
     ]  # fmt: skip
     assert history(ledger, "ward-2")["retirements"] == []
-
-
-def test_asked_for_by_name_it_says_since_when_and_why(ledger):
-    retire(ledger, "ward-1", "moved")
-    (found,) = pulses(ledger, DUE, ["ward-1"])
-
-    assert found.fine
-    assert found.said == "retired on 2026-01-09, last night 2026-01-04: moved"
+    (by_name,) = pulses(ledger, DUE, ["ward-1"])
+    assert by_name.fine
+    assert by_name.said == "retired on 2026-01-09, last night 2026-01-04: moved to the new building"
 
 
 def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
@@ -170,29 +165,27 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
     retire(ledger, "ward-1", "moved again")
 
     assert fine(ledger, DUE) == {"ward-2": True}
-    assert [each["last"] for each in history(ledger, verify=True)["retirements"]] == [
-        "2026-01-04",
-        "2026-01-08",
-    ]
+    retirements = history(ledger, verify=True)["retirements"]
+    assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08"]
 
 
 def test_where_every_ward_is_closed_the_ledger_is_fine_and_readable(ledger):
     for ward in ("ward-1", "ward-2"):
         retire(ledger, ward, "closed")
-    (found,) = pulses(ledger, DUE)
+    (pulse,) = pulses(ledger, DUE)
 
-    assert (found.fine, found.said) == (True, "every series is retired")
-    assert "screening_ledger_readable 1" in exposition([found])
+    assert (pulse.fine, pulse.said) == (True, "every series is retired")
+    assert "screening_ledger_readable 1" in exposition([pulse])
 
 
-def test_it_wants_a_reason_and_a_series_and_is_done_once(ledger):
-    with pytest.raises(UsageError, match="--reason"):
-        retire(ledger, "ward-1", " ")
-    with pytest.raises(UsageError, match="no series 'ward-3'"):
-        retire(ledger, "ward-3", "closed")
-    retire(ledger, "ward-1", "closed")
-    with pytest.raises(UsageError, match="closed already"):
-        retire(ledger, "ward-1", "closed")
+@pytest.mark.parametrize(
+    ("series", "reason", "told"),
+    [("ward-1", " ", "--reason"), ("ward-3", "closed", "no series 'ward-3'"), ("ward-2", "again", "already")],
+)
+def test_closing_wants_a_reason_and_a_series_and_is_done_once(ledger, series, reason, told):
+    retire(ledger, "ward-2", "closed")
+    with pytest.raises(UsageError, match=told):
+        retire(ledger, series, reason)
 
     assert len(history(ledger)["retirements"]) == 1
 
