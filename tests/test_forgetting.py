@@ -72,9 +72,9 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     three_nights(ledger)
     before = history(ledger)
 
-    found = erase(ledger, "forget", WHY, Scope(SECRET))
+    counts = erase(ledger, "forget", WHY, Scope(SECRET))
 
-    assert found == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
+    assert counts == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
     gone = [SECRET, "her note", "his note", str(drift_of(SECRET)["who"][0])]
     assert [word for word in gone if word in held] == []
@@ -133,9 +133,9 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
     three_nights(ledger)
     before = history(ledger)["runs"]
 
-    found = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
+    counts = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
 
-    assert (found["nights"], found["verdicts"]) == (1, 3)
+    assert (counts["nights"], counts["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}

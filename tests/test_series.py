@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import Brought, enter, night, states
+from test_ledger import FlaggedNight, enter, night, states
 
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
@@ -18,7 +18,7 @@ from screening.ledger.verifying import rebuild
 from screening.spelling import series_name
 
 
-def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> Brought:
+def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> FlaggedNight:
     """A night of a ward; every ward asks the same question."""
     return night(day, flagged, sampled, key=f"{name} {model} {day}", model=model * 64, series=name, **other)
 

@@ -47,10 +47,10 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     ) as ledger:
         enter(ledger, of_ward("ward-1", 1, "ab"))
         enter(ledger, of_ward("ward-1", 1, "ab"), force=True)
-        (found,) = pulses(ledger, Due(began + datetime.timedelta(hours=hours)))
+        (pulse,) = pulses(ledger, Due(began + datetime.timedelta(hours=hours)))
 
-    assert found.fine is fine_then
-    assert found.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
+    assert pulse.fine is fine_then
+    assert pulse.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
 
 
 def test_the_silent_ward_is_named_and_the_others_are_fine(place):
@@ -233,9 +233,9 @@ def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is
         give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"])
         with pytest.raises(UsageError, match="no need"):
             give_up(ledger, "ward-2", "2026-01-09", "none came")
-        (found, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
+        (pulse, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
 
-        assert found.fine and "given up: the laboratory moved" in found.said
+        assert pulse.fine and "given up: the laboratory moved" in pulse.said
         assert fine(ledger, Due(NOW), "ward-1") == {"ward-1": True}
         assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
@@ -250,10 +250,10 @@ def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(pl
             acknowledge(ledger, "ward-1", "few_rows", at(9).date(), "known")
         acknowledge(ledger, "ward-1", "values_differ", at(9).date(), "another analyser")
         enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
-        (found,) = pulses(ledger, DUE)
+        (pulse,) = pulses(ledger, DUE)
         enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
         (later,) = pulses(ledger, Due(at(10, 9), night=at(10).date()))
 
-    assert found.attention == (other, few)
-    assert "acknowledged until 2026-01-09: They differ" in found.said
+    assert pulse.attention == (other, few)
+    assert "acknowledged until 2026-01-09: They differ" in pulse.said
     assert later.attention == (drifted,)

@@ -1,4 +1,4 @@
-"""What the nights add up to: workload, what reviews found and what was missed, and drift.
+"""What the nights add up to: workload, PPV by reviews, missed cases, and drift.
 
 Of two models of a series, or of two series: whom both flag, whom only one, and who was right.
 """
