@@ -207,8 +207,7 @@ def long_history(nights: int) -> None:
             names = tuple(f"P{night // 5 * 100 + i:06d}" for i in rng.choice(100, 30, replace=False))
             brought = Night.from_dict(facts | {"key": date, "night": date, "drift": drift})
             with entering(ledger, brought, names) as tonight:
-                tonight.enter(())
-            judged = {*names[:15], *tonight.drawn}
+                judged = {*names[:15], *tonight.drawn}
             record_verdicts(ledger, date, [Verdict(name, "ruled out") for name in judged])
         began = time.perf_counter()
         told = history(ledger)

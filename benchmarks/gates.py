@@ -33,7 +33,7 @@ from sets import UCI
 from screening import read_cohort
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
-from screening.io.columns import Columns
+from screening.io.columns import columns_of, frame_of
 from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, own_nights, profile
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"
@@ -125,7 +125,7 @@ def split(cohort: Cohort, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 def said(kept: dict, contract: Contract, night: pd.DataFrame, group: np.ndarray | None) -> set[str]:
     """The codes of the reasons a night gives; "stop" is one that stops the run."""
     gates = Gates(kept, contract)
-    gates.add(Columns.of(night), group)
+    gates.add(columns_of(night), group)
     codes = {reason.code for reason in gates.attention()}
     return codes | ({"stop"} if gates.stops() else set())
 
@@ -134,15 +134,15 @@ def drawn(cohort: Cohort | None, rng: np.random.Generator) -> tuple[dict, Contra
     """A new training profile, and rows of its population to make nights of; laboratory values for None."""
     if cohort is None:
         return (
-            profile(Columns.of(laboratory(600, rng)), LABORATORY),
+            profile(columns_of(laboratory(600, rng)), LABORATORY),
             LABORATORY,
             laboratory(max(SIZES), rng),
             None,
         )
-    features = cohort.measured.frame()
+    features = frame_of(cohort.measured)
     past, rest = split(cohort, rng)
     groups = (None, None) if cohort.group is None else (cohort.group[past], cohort.group[rest])
-    kept = profile(Columns.of(features.iloc[past]), cohort.contract, groups[0])
+    kept = profile(columns_of(features.iloc[past]), cohort.contract, groups[0])
     return kept, cohort.contract, features.iloc[rest].reset_index(drop=True), groups[1]
 
 
@@ -246,7 +246,7 @@ def wards(n_wards: int) -> None:
     for number in range(n_wards):
         rng = np.random.default_rng([3, number])
         pool = pd.concat([SimulatedWard(rng).people(60) for _ in range(12)])
-        past, ward = profile(Columns.of(pool), WARD), SimulatedWard(rng)
+        past, ward = profile(columns_of(pool), WARD), SimulatedWard(rng)
         counts: list[dict[str, Any]] = []
         stayed = 0
         for night in range(NIGHTS):
@@ -279,7 +279,7 @@ def wards(n_wards: int) -> None:
 
 def _fed(past: Any, table: pd.DataFrame) -> Gates:
     gates = Gates(past, WARD)
-    gates.add(Columns.of(table))
+    gates.add(columns_of(table))
     return gates
 
 

@@ -73,9 +73,8 @@ class Entered:
         """Enter it, at its own time."""
         ledger.clock = lambda: self.at
         if self.night is not None:
-            with entering(ledger, self.night, self.flagged, self.sampled, force=self.force) as tonight:
-                if tonight.head is None:
-                    tonight.enter(())
+            with entering(ledger, self.night, self.flagged, self.sampled, force=self.force):
+                pass
         elif self.champion is not None:
             action, series, before, after = self.champion
             if self.learned is None:

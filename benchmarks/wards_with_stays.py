@@ -138,7 +138,6 @@ def nights_of(
         key = f"{rng.integers(2**62):064x}"
         counted = {"flagged": len(flagged), "unflagged": {"cases": len(rest)}, "key": key, "night": date}
         with entering(ledger, Night.from_dict(facts | counted), flagged, sampled) as tonight:
-            tonight.enter(())
             cases = tonight.known(flagged)
         has_it = dict(zip(names, ill, strict=True))
         waiting = [name for name in flagged if cases[name].state in ("new", "pending")]

@@ -1,18 +1,13 @@
-"""Write the page of all commands, and the list of recipes on the page of choice.
-
-Run `python docs/commands.py` after changing an option or a recipe; a test compares.
-"""
+"""Write the page of all commands. Run `python docs/commands.py` after changing an option; a test compares."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 import typer
 
 from screening.cli import EXAMPLES, app
-from screening.recipes.building import list_recipes
 
 DOCS = Path(__file__).parent
 HEAD = """# Commands
@@ -57,18 +52,9 @@ def commands() -> str:
     )
 
 
-def choosing(text: str) -> str:
-    """The page of choice with its list of recipes brought up to date."""
-    rows = [f"| [{recipe.name}](methods/{recipe.name}.md) | {recipe.title} |" for recipe in list_recipes()]
-    table = "\n".join(["| recipe | method |", "|---|---|", *rows])
-    return re.sub(r"(?s)(<!-- recipes: begin -->\n).*?(?=\n<!-- recipes: end -->)", rf"\g<1>{table}", text)
-
-
 def main() -> None:
-    """Write both documents."""
+    """Write the document."""
     (DOCS / "commands.md").write_text(commands(), encoding="utf-8")
-    page = DOCS / "choosing.md"
-    page.write_text(choosing(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

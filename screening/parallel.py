@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -100,18 +99,18 @@ class Cluster:
 
 def in_parallel(
     function: Callable[..., Any],
-    given: Iterable[Sequence[Any]],
+    pieces: Iterable[Sequence[Any]],
     *,
     jobs: int = -1,
     cluster: Cluster | None = None,
     shared: Sequence[Any] = (),
 ) -> Iterator[Any]:
-    """Start function(*each) for each of the given, and give the results in their order.
+    """Start function(*piece) for each piece of work, and give the results in their order.
 
     A piece whose worker dies is given to another. What is left when the caller stops is called off.
 
     `function`: of this package: it goes to workers by its name.
-    `given`: arguments; small but for those that are shared.
+    `pieces`: arguments; small but for those that are shared.
     `jobs`: threads, -1 for all cores; each takes its share of the cores. Workers do a piece at a time.
     `cluster`: workers in place of threads.
     `shared`: large arguments that many pieces have: they go to every worker once.
@@ -119,24 +118,28 @@ def in_parallel(
     away.
     """
     if cluster is None:
-        return _by_threads(function, given, effective_n_jobs(jobs))
-    held = {id(each): cluster.holding(each) for each in shared if each is not None}
+        return _by_threads(function, pieces, effective_n_jobs(jobs))
+    held = {id(value): cluster.holding(value) for value in shared if value is not None}
     # Not pure: equal pieces of two callers are two tasks, for each has files of its own to write.
     futures = [
         cluster.client.submit(
-            _on_worker, cluster.threads, function, *(held.get(id(one), one) for one in each), pure=False
+            _on_worker,
+            cluster.threads,
+            function,
+            *(held.get(id(value), value) for value in piece),
+            pure=False,
         )
-        for each in given
+        for piece in pieces
     ]
     cluster.begun.update(futures)
     return _results(cluster, futures)
 
 
-def _by_threads(function: Callable[..., Any], given: Iterable[Sequence[Any]], jobs: int) -> Iterator[Any]:
+def _by_threads(function: Callable[..., Any], pieces: Iterable[Sequence[Any]], jobs: int) -> Iterator[Any]:
     # Around them all: threads that each set and restore it would restore it under each other. Small matrix
     # products by many threads of their own mostly wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda each: with_share_of_cores(jobs, function, *each), given)
+        yield from pool.map(lambda piece: with_share_of_cores(jobs, function, *piece), pieces)
 
 
 def _given(shared: Any) -> Any:
@@ -168,7 +171,6 @@ def _results(cluster: Cluster, futures: list[Any]) -> Iterator[Any]:
 
 def _result(cluster: Cluster, future: Any) -> Any:
     """What a piece comes to; ClusterError where no worker was left for `DESERTED_SECONDS`."""
-    left, said = time.monotonic(), False
     while True:
         try:
             return future.result(timeout=LOOK_SECONDS)
@@ -177,15 +179,22 @@ def _result(cluster: Cluster, future: Any) -> Any:
                 raise  # the piece's own
         with suppress(OSError):  # the scheduler went away: then the future is soon cancelled
             if cluster.client.nthreads():
-                left, said = time.monotonic(), False
-        if time.monotonic() - left > DESERTED_SECONDS:
-            raise ClusterError(
-                f"--cluster {cluster.where}: no worker was left for {DESERTED_SECONDS:g} s; start some, and "
-                "ask again to go on from what is finished"
-            )
-        if not said and time.monotonic() - left > LOOK_SECONDS:
+                continue
             logger.warning("--cluster %s: no worker is left; waiting for one", cluster.where)
-            said = True
+            if not _has_workers(cluster.client, DESERTED_SECONDS):
+                raise ClusterError(
+                    f"--cluster {cluster.where}: no worker was left for {DESERTED_SECONDS:g} s; start some, "
+                    "and ask again to go on from what is finished"
+                )
+
+
+def _has_workers(client: Any, seconds: float) -> bool:
+    """Whether a scheduler has a worker, or gets one within so many seconds."""
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _seen(paths: list[str]) -> tuple[str, list[str]]:
@@ -245,13 +254,11 @@ def _reached(distributed: Any, where: str) -> Any:
             f"--cluster {where}: no scheduler of dask answers there ({type(error).__name__}); "
             "start one with `dask scheduler`, or give local:N"
         ) from None
-    try:
-        client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
-    except TimeoutError:
+    if not _has_workers(client, PATIENCE_SECONDS):
         client.close()
         raise ClusterError(
             f"--cluster {where}: the scheduler has no worker; start some with `dask worker {where}`"
-        ) from None
+        )
     return client
 
 

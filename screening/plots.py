@@ -81,10 +81,10 @@ def contributions(reasons: pd.DataFrame, ax: Axes) -> Axes:
     return ax
 
 
-def history(told: HistoryDocument, ax: Axes) -> Axes:
+def history(document: HistoryDocument, ax: Axes) -> Axes:
     """Flagged cases of each night in force by what was known of them; of several series the sum."""
     nights = pd.DataFrame(
-        [{name: getattr(run, name) for name in ("night", *STATES)} for run in told.runs if run.in_force]
+        [{name: getattr(run, name) for name in ("night", *STATES)} for run in document.runs if run.in_force]
     )
     if nights.empty:
         raise ModelError("the ledger has no night yet")

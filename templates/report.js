@@ -23,7 +23,7 @@
     var figure = { threshold: threshold < d.low ? "none" : fixed(threshold, d.places), sensitivity: percent(d.sensitivity[step]), specificity: percent(d.specificity[step]), flagged: flagged };
     panel.shown.forEach(function (place) { place.textContent = figure[place.dataset.show]; });
     var said = "threshold " + figure.threshold + ", sensitivity " + figure.sensitivity + ", specificity " + figure.specificity + ", " + flagged + (d.flagged ? " flagged" : " flags per 100 rows");
-    panel.slider.setAttribute("aria-valuetext", exploring ? said + ", not the validated threshold" : d.said);
+    panel.slider.setAttribute("aria-valuetext", exploring ? said + ", not the validated threshold" : d.spoken);
     var box = panel.box, at = box.left + (box.right - box.left) * (threshold - d.low) / (d.high - d.low);
     panel.line.setAttribute("d", "M" + at + " " + box.upper + "V" + box.lower);
     panel.line.setAttribute("visibility", exploring ? "visible" : "hidden");

@@ -105,12 +105,22 @@ def postgres() -> Iterator[str]:
     yield from ledger_places.server()
 
 
+@pytest.fixture(scope="session")
+def new_place(request: pytest.FixtureRequest, tmp_path_factory) -> Callable[[str], str]:
+    """Gives the path or URL of a ledger of a kind, "sqlite" or "postgresql", that is not there yet."""
+
+    def of_kind(kind: str) -> str:
+        if kind == "sqlite":
+            return str(tmp_path_factory.mktemp("ledger") / "screening.db")
+        return ledger_places.schema(request.getfixturevalue("postgres"), f"ledger{next(_numbers)}")
+
+    return of_kind
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path) -> str:
+def place(request: pytest.FixtureRequest, new_place) -> str:
     """Path or URL of a ledger that is not there yet, once of each kind."""
-    if request.param == "sqlite":
-        return str(tmp_path / "screening.db")
-    return ledger_places.schema(request.getfixturevalue("postgres"), f"ledger{next(_numbers)}")
+    return new_place(request.param)
 
 
 @pytest.fixture

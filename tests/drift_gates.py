@@ -4,7 +4,7 @@ import pandas as pd
 from flow_cohorts import patients
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.monitoring.drift import Gates, profile
 from screening.schemas.model import Profile
 
@@ -26,7 +26,7 @@ def kinds(**types: str) -> Contract:
 
 
 def stored(table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None) -> Profile:
-    return profile(Columns.of(table[list(contract.features)]), contract, groups)
+    return profile(columns_of(table[list(contract.features)]), contract, groups)
 
 
 def gated(
@@ -34,7 +34,7 @@ def gated(
     groups: object = None, past_groups: object = None,
 ) -> Gates:  # fmt: skip
     gates = Gates(stored(patients(600) if past is None else past, contract, past_groups), contract)
-    gates.add(Columns.of(table[list(contract.features)]), groups)
+    gates.add(columns_of(table[list(contract.features)]), groups)
     return gates
 
 

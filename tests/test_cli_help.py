@@ -22,8 +22,6 @@ def test_the_documents_show_the_help_that_is_printed():
     written = runpy.run_path(str(DOCS / "commands.py"))
 
     assert written["commands"]() == (DOCS / "commands.md").read_text(encoding="utf-8")
-    choosing = (DOCS / "choosing.md").read_text(encoding="utf-8")
-    assert written["choosing"](choosing) == choosing
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)

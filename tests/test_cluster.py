@@ -6,7 +6,6 @@ import socket
 import ssl
 from contextlib import nullcontext
 from pathlib import Path
-from threading import get_ident
 from time import sleep
 from types import SimpleNamespace
 
@@ -17,7 +16,6 @@ from workers import InThisProcess, Stopped, die_once, listeners
 
 from screening import load_model, parallel, save_model, score, train
 from screening.errors import ClusterError, CohortError, ModelError, UsageError
-from screening.kernels.kernel_cache import Distances
 from screening.model_selection import compare as comparison
 from screening.parallel import Cluster, in_parallel
 from screening.scoring import score as scoring
@@ -125,12 +123,12 @@ def compared(cohort, **more):
     )
 
 
-def figures(found):
+def figures(comparison_run):
     """All that a comparison says, but for the seconds it took."""
-    methods = found.summary()["cohorts"]["ward"]
+    methods = comparison_run.summary()["cohorts"]["ward"]
     seconds = ("fit_seconds", "score_seconds")
     said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
-    return said, found.scores.to_csv()
+    return said, comparison_run.scores.to_csv()
 
 
 def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(cohort, tmp_path):
@@ -147,18 +145,14 @@ def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained
     assert [name for name in cohort.id if name.encode() in told] == []
 
 
-def test_members_of_a_blend_are_fitted_at_once_and_say_how_far_they_are(cohort, monkeypatch):
-    """The folds of one member do not wait for those of another; the model is the one trained here."""
-    told, asking, workers = [], set(), InThisProcess()
-    submit = workers.submit
-    note = lambda *given, **more: asking.add(get_ident()) or submit(*given, **more)  # noqa: E731
-    monkeypatch.setattr(workers, "submit", note)
-    quick = {"search": 2, "folds": 3, "repeats": 1, "beside": ()}
+def test_members_of_a_blend_by_workers_are_those_trained_here_and_say_how_far_they_are(cohort):
+    progress, quick = [], {"search": 2, "folds": 3, "repeats": 1, "beside": ()}
 
-    model = train(cohort, "auto", **quick, cluster=workers, progress=lambda *step: told.append(step))
+    model = train(
+        cohort, "auto", **quick, cluster=InThisProcess(), progress=lambda *step: progress.append(step)
+    )
 
-    assert len(asking) == len(model.ensemble.members) == 5
-    shares = [done / total for done, total in told]
+    shares = [done / total for done, total in progress]
     assert shares == sorted(shares) and shares[-1] == 1.0
     assert model.digest == train(cohort, "auto", **quick).digest
 
@@ -178,19 +172,20 @@ def test_what_a_caller_on_threads_calls_off_is_not_begun_and_told_as_no_warning(
     assert len(begun) < 10
 
 
-@pytest.mark.parametrize("where", ["local:0", "somewhere"])
-def test_what_is_no_cluster_is_refused_before_anything_is_written(model, night, where, tmp_path):
-    with pytest.raises(UsageError, match=f"--cluster {where}: give local:N"):
-        score(model, night, tmp_path / "run", cluster=where)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
-
-
-def test_an_address_where_nobody_answers_is_refused(model, night, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("local:0", "give local:N"), ("somewhere", "give local:N"),
+        ("tcp://127.0.0.1:9", "no scheduler of dask answers there"),
+    ],
+)  # fmt: skip
+def test_what_is_no_cluster_is_refused_before_anything_is_written(
+    model, night, where, words, monkeypatch, tmp_path
+):
     monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 0.3)
 
-    with pytest.raises(UsageError, match="no scheduler of dask answers there"):
-        score(model, night, tmp_path / "run", cluster="tcp://127.0.0.1:9")
+    with pytest.raises(UsageError, match=f"--cluster {where}: {words}"):
+        score(model, night, tmp_path / "run", cluster=where)
 
     assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
 
@@ -206,24 +201,8 @@ def test_without_the_extra_its_name_is_said(model, night, monkeypatch, tmp_path)
 def workers():
     """Two processes, started once for the tests below."""
     pytest.importorskip("distributed")
-    with parallel.opened("local:2") as found:
-        yield found
-
-
-def test_members_of_a_blend_have_their_rows_in_common_on_a_worker(workers, cohort, monkeypatch):
-    sent, submit = [], workers.client.submit
-
-    def noted(function, *given, **more):
-        sent.extend(value for value in given if isinstance(value, Distances))
-        return submit(function, *given, **more)
-
-    monkeypatch.setattr(workers.client, "submit", noted)
-    quick = {"search": 1, "folds": 3, "repeats": 1, "beside": ()}
-
-    model = train(cohort, "auto", **quick, cluster=workers)
-
-    assert len(sent) == 1
-    assert model.digest == train(cohort, "auto", **quick).digest
+    with parallel.opened("local:2") as cluster:
+        yield cluster
 
 
 def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
@@ -235,9 +214,9 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
     to_frames = tcp.to_frames
 
     async def sent(*given, **more):
-        found = await to_frames(*given, **more)
-        frames.extend(bytes(frame) for frame in found)
-        return found
+        message = await to_frames(*given, **more)
+        frames.extend(bytes(frame) for frame in message)
+        return message
 
     monkeypatch.setattr(tcp, "to_frames", sent)
     monkeypatch.setattr(scoring, "opened", lambda _: InThisProcess.opened(workers, "local:2"))
@@ -261,9 +240,9 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, m
     monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
 
     (tmp_path / "kept").mkdir()
-    found = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
+    by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
 
-    assert figures(found) == figures(compared(cohort))
+    assert figures(by_workers) == figures(compared(cohort))
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
 
 
@@ -303,10 +282,10 @@ def test_an_error_of_a_worker_is_the_callers(workers, tmp_path):
 def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     pids = [os.getpid(), *workers.client.run(os.getpid).values()]
 
-    found = listeners(pids)
+    sockets = listeners(pids)
 
-    assert len(found) >= 3
-    assert {address for address, _ in found} == {"0100007F"}
+    assert len(sockets) >= 3
+    assert {address for address, _ in sockets} == {"0100007F"}
 
 
 def test_whoever_has_no_certificate_is_cut_off(workers):

@@ -13,7 +13,7 @@ from screening.contract.contract import Contract
 from screening.data.encoding import Encoder
 from screening.data.reading import read_cohort
 from screening.errors import ModelError
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 
 FEATURES = {
     "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},
@@ -79,7 +79,7 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
         filled[name] = filled[name].fillna(encoder.medians[name])
 
     encoded = encoder.transform(cohort)
-    by_hand = encoder.transform(replace(cohort, values=Columns.of(filled)))
+    by_hand = encoder.transform(replace(cohort, values=columns_of(filled)))
 
     np.testing.assert_array_equal(encoded, by_hand)
     assert encoder.medians["age"] == cohort.features["age"].median()

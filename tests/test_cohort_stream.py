@@ -40,7 +40,7 @@ def table(n_rows, seed=0):
 
 def same(one, other):
     pd.testing.assert_frame_equal(one.features, other.features, check_exact=True)
-    pd.testing.assert_frame_equal(one.raw.frame(), other.raw.frame(), check_exact=True)
+    pd.testing.assert_frame_equal(pd.DataFrame(one.raw), pd.DataFrame(other.raw), check_exact=True)
     assert one.id.tolist() == other.id.tolist()
     assert one.group.tolist() == other.group.tolist()
     assert one.rows.tolist() == other.rows.tolist()

@@ -62,10 +62,12 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
         (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row), f"{row:07d}")
         for rank, row in enumerate(rows, start=1)
     ]
-    found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+    listed_rows = [
+        row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)
+    ]
     # A column to display that is called as one of ours is told from it.
     assert tables[0].column_names == [*night_rows.COLUMNS, "ward", "display_score"]
-    assert found == expected
+    assert listed_rows == expected
     assert max(table.num_rows for table in tables) <= 800
 
 
@@ -85,7 +87,7 @@ def test_ids_that_occur_again_are_found_with_all_their_rows(n, names, seed):
     looked = stream.DuplicateIds()
     for start in range(0, n, BATCH):
         looked.add(ids[start : start + BATCH])
-    hashes, rows = looked.found()
+    hashes, rows = looked.repeats()
 
     expected = pd.Series(ids).duplicated(keep=False).to_numpy() & (ids != None)  # noqa: E711
     assert rows.tolist() == np.flatnonzero(expected).tolist()
@@ -107,7 +109,7 @@ def looking(n_rows):
     for start in range(0, n_rows, BATCH):
         looked.add(np.array([f"{row:07d}" for row in range(start, start + BATCH)], dtype=object))
         largest = max(largest, pa.total_allocated_bytes())
-    assert not looked.found()[0].size
+    assert not looked.repeats()[0].size
     return largest
 
 

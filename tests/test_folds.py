@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort
-from screening.data.ids import kept_lot, keyed_lots
+from screening.data.ids import keyed_hashes, short_hash
 from screening.errors import UsageError
 from screening.model_selection.folds import in_hash_order, keys, plan_study, split_folds, sub_sample, units
 from screening.model_selection.task import Task, infer_task
@@ -45,11 +45,11 @@ def test_keys_of_names_are_fixed_numbers():
         13103031313241125840, 9178206103210879148, 17707364981908977127, 1874201255128393200,
         17224946301801908296,
     ]  # fmt: skip
-    assert keyed_lots(names, "0123456789abcdef0").tolist() == [
+    assert keyed_hashes(names, "0123456789abcdef0").tolist() == [
         12574385679337745910, 7768589453762885031, 14575836481596903670, 17823166148561711690,
         8057909568884508165,
     ]  # fmt: skip
-    assert kept_lot("p001", "0123456789abcdef") == 1169124854
+    assert short_hash("p001", "0123456789abcdef") == 1169124854
 
 
 @given(seed=st.integers(0, 1000), folds=st.integers(2, 5))

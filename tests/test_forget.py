@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.files import digest_of
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.ledger import erasing as taking
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.erasing import Scope
@@ -382,7 +382,7 @@ def outcome(act) -> type[BaseException] | None:
 
 def test_only_a_model_that_holds_the_row_is_to_be_trained_again(site):
     model = load_model(site / "models/a")
-    nobody = Columns.of(model.validation.assign(held=False))
+    nobody = columns_of(model.validation.assign(held=False))
     save_model(replace(model, held_out=nobody, directory=None), site / "models/b")
 
     said = forget(site)
@@ -466,7 +466,7 @@ def test_no_page_of_erased_patients_says_that_nobody_was_flagged_or_where_they_a
 
 def test_a_model_without_anybody_else_is_refused(site):
     model = load_model(site / "models/a")
-    alone = Columns.of(model.validation.assign(id=SECRET))
+    alone = columns_of(model.validation.assign(id=SECRET))
     save_model(replace(model, held_out=alone, directory=None), site / "models/a")
 
     assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr

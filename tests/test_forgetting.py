@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.cli.options import id_from
-from screening.data.ids import kept_half, keyed_lots
+from screening.data.ids import keyed_hashes, short_hashes
 from screening.errors import UsageError
 from screening.ledger.database import PROJECTED, TABLES, open_ledger
 from screening.ledger.erasing import Scope, before_age, erase
@@ -30,7 +30,7 @@ NOTHING = {"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0}
 
 def drift_of(*names: str) -> dict:
     """What a night's facts hold of drift, with the hashes of these patients."""
-    who = [int(lot) for lot in kept_half(keyed_lots(np.array(names, dtype=object), "m" * 64))]
+    who = [int(lot) for lot in short_hashes(keyed_hashes(np.array(names, dtype=object), "m" * 64))]
     return {
         "unit": "row", "known": [5, 5], "counted": [1, 1], "distance": None, "p": None, "higher": False,
         "who": who, "cell": [0] * len(who),

@@ -61,7 +61,7 @@ def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_aft
     forward = model.document["validation"]["forward"]
     rows = cohort(tmp_path)
     fever = np.where(np.arange(rows.n_rows) < 210, rows.values["fever"], 30.0)
-    changed = replace(rows, values=rows.values.but({"fever": fever}))
+    changed = replace(rows, values={**rows.values, "fever": fever})
     other = train(changed, "svm_weighted", search=1, beside=()).document["validation"]["forward"]
 
     assert (forward["cut"], forward["n_past"], forward["n_later"]) == ("2025-07-30", 210, 90)

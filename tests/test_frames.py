@@ -9,7 +9,7 @@ from pyarrow import feather
 
 from screening import read_cohort
 from screening.errors import CohortError
-from screening.io.frames import VIEWS_SINCE, source_of
+from screening.io.frames import source_of
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 
@@ -42,10 +42,6 @@ FORMS = {
 }
 
 
-if int(pa.__version__.split(".")[0]) < VIEWS_SINCE:
-    del FORMS["categories of string views, as in polars"]
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_table_in_memory_reads_as_the_file_does(form, tmp_path):
     table = patients()
@@ -56,13 +52,6 @@ def test_a_table_in_memory_reads_as_the_file_does(form, tmp_path):
     pd.testing.assert_frame_equal(cohort.features, from_file.features, check_dtype=False)
     np.testing.assert_array_equal(cohort.id, from_file.id)
     np.testing.assert_array_equal(cohort.label, from_file.label)
-
-
-def test_categories_that_an_older_arrow_ends_on_are_refused_before(monkeypatch):
-    monkeypatch.setattr(pa, "__version__", f"{VIEWS_SINCE - 1}.0.0")
-
-    with pytest.raises(CohortError, match="ward holds polars' categories"):
-        read_cohort(Streamed(viewed(patients())), **ROLES)
 
 
 def test_the_digest_is_of_the_values_and_not_of_the_pieces():

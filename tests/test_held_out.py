@@ -113,7 +113,9 @@ def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence)
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
 
-    cases, less = re.search(r"Bring (\d+) cases.* --min-sensitivity ([\d.]+),", str(refused.value)).groups()
+    cases, less = re.search(
+        r"At least (\d+) cases are needed.* --min-sensitivity ([\d.]+),", str(refused.value)
+    ).groups()
     refuse(int(cases), asked)
     refuse(m, float(less))
     with pytest.raises(UsageError):

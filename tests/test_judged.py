@@ -31,33 +31,6 @@ def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None
     return found
 
 
-def test_who_was_confirmed_last_week_comes_back_as_known_and_not_as_new(ledger):
-    night(ledger, 1, "abc", {"a": "confirmed", "b": "ruled out", "c": "known"})
-    night(ledger, 2, "")
-    back = night(ledger, 8, "abc")
-
-    assert states(back) == {"a": "known", "b": "new", "c": "known"}
-    counts = back.night
-    assert (counts.cases, counts.new, counts.pending, counts.ruled_out, counts.known) == (3, 1, 0, 0, 2)
-
-
-@pytest.mark.parametrize(
-    ("day", "days", "state"), [(31, 30, "known"), (32, 30, "new"), (3, 0, "new"), (40, 60, "known")]
-)
-def test_a_confirmed_case_stays_known_for_as_long_as_the_contract_says(ledger, day, days, state):
-    night(ledger, 1, "a", {"a": "confirmed"})
-    night(ledger, 2, "")
-
-    assert states(night(ledger, day, "a", known_days=days)) == {"a": state}
-
-
-def test_who_stays_flagged_stays_known_and_a_later_word_changes_it(ledger):
-    night(ledger, 1, "ab", {"a": "confirmed", "b": "confirmed"})
-    night(ledger, 20, "ab", {"b": "ruled out"})
-
-    assert states(night(ledger, 58, "ab")) == {"a": "known", "b": "ruled out"}
-
-
 def said(ledger, word: str, at: str | None, initials: str = "ab", note: str = "") -> dict[str, int]:
     """What entering a word on patient a of the first night came to; only what happened."""
     verdict = Verdict("a", word, initials=initials, note=note, given=at and f"2026-01-02T{at}:00+00:00")

@@ -16,7 +16,7 @@ from screening.errors import UsageError
 from screening.ledger.database import RUNS, STATES, open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
-from screening.ledger.nights import _state, audit_sample, entering, series_by
+from screening.ledger.nights import audit_sample, entering, series_by
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS, Question
 from screening.schemas.run import VERDICTS
@@ -48,9 +48,8 @@ def night(day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **fi
 
 def enter(ledger, one: Brought, attention=(), **how) -> SimpleNamespace:
     """Enter a night, or find it; what the ledger says of it."""
+    how["attention"] = lambda _: attention
     with entering(ledger, one.night, one.flagged, one.sampled, **how) as tonight:
-        if tonight.head is None:
-            tonight.enter(attention)
         return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
 
 
@@ -58,31 +57,84 @@ def states(found) -> dict[str, str]:
     return {name: case.state for name, case in found.cases.items()}
 
 
-def test_a_verdict_makes_a_case_reviewed_from_the_next_night_on(ledger):
-    enter(ledger, night(1, "abc"))
-    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("b", "unsure")])
-    second = enter(ledger, night(2, "abc"))
-    third = enter(ledger, night(3, "abc"))
-
-    assert states(second) == states(third) == {"a": "ruled out", "b": "pending", "c": "pending"}
-    assert third.cases["a"][-2:] == ("2026-01-01", "ruled out")
-
-
-def test_who_comes_back_after_a_night_without_a_flag_is_new_and_the_old_verdict_is_told(ledger):
-    enter(ledger, night(1, "a"))
-    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out")])
-    enter(ledger, night(2, ""))
-    third = enter(ledger, night(3, "a"))
-
-    assert states(third) == {"a": "new"}
-    assert third.cases["a"][-2:] == ("2026-01-01", "ruled out")
-    assert states(enter(ledger, night(4, "a"))) == {"a": "pending"}
+def night_after_night(ledger, nights) -> SimpleNamespace:
+    """Enter nights with what is said of each afterwards; what the ledger says of the last."""
+    for day, flagged, verdicts, figures in nights:
+        one = night(day, flagged, **figures)
+        entered = enter(ledger, one, force=True)
+        record_verdicts(ledger, one.night.key, [Verdict(name, word) for name, word in verdicts.items()])
+    return entered
 
 
-def test_nights_without_a_run_do_not_break_a_row(ledger):
-    enter(ledger, night(1, "a"))
+def days(*nights) -> list:
+    """Nights as `night_after_night` takes them: day, flagged, and what more there is to be said."""
+    return [(day, flagged, *more, *({}, {})[len(more) :]) for day, flagged, *more in nights]
 
-    assert states(enter(ledger, night(9, "a"))) == {"a": "pending"}
+
+OTHER, NAMELESS = {"question": QUESTION | {"label": "fall"}}, {"question": QUESTION | {"id": None}}
+HAS, HAS_NOT = {"a": "confirmed"}, {"a": "ruled out"}
+CASE_STATES = {
+    "a verdict holds from the next night on": (
+        days((1, "abc", {"a": "ruled out", "b": "unsure"}), (2, "abc"), (3, "abc")),
+        {"a": "ruled out", "b": "pending", "c": "pending"},
+    ),
+    "who comes back after a night without a flag is new": (
+        days((1, "a", HAS_NOT), (2, ""), (3, "a")), {"a": "new"},
+    ),
+    "nights without a run do not break a row": (days((1, "a"), (9, "a")), {"a": "pending"}),
+    "an old night entered late is judged by those before it": (
+        days((1, "a"), (3, "b"), (2, "ab")), {"a": "pending", "b": "new"},
+    ),
+    "the last word is that of the later night": (
+        days((2, "a", HAS_NOT), (1, "a", HAS), (3, "a")), {"a": "ruled out"},
+    ),
+    "a night is not judged by what was said of itself": (
+        days((1, "a"), (2, "a", HAS), (2, "a")), {"a": "pending"},
+    ),
+    "another question has its own cases": (days((1, "a"), (2, "a", {}, OTHER)), {"a": "new"}),
+    "without a column of ids nobody is known": (
+        days((1, "a", {}, NAMELESS), (2, "a", {}, NAMELESS)), {"a": "new"},
+    ),
+    "who was confirmed last week comes back as known": (
+        days((1, "abc", {"a": "confirmed", "b": "ruled out", "c": "known"}), (2, ""), (8, "abc")),
+        {"a": "known", "b": "new", "c": "known"},
+    ),
+    "thirty days later too": (days((1, "a", HAS), (2, ""), (31, "a")), {"a": "known"}),
+    "not after thirty-one": (days((1, "a", HAS), (2, ""), (32, "a")), {"a": "new"}),
+    "never where the contract says so": (
+        days((1, "a", HAS), (2, ""), (3, "a", {}, {"known_days": 0})), {"a": "new"},
+    ),
+    "longer where it says so": (
+        days((1, "a", HAS), (2, ""), (40, "a", {}, {"known_days": 60})), {"a": "known"},
+    ),
+    "who stays flagged stays known, and a later word changes it": (
+        days((1, "ab", HAS | {"b": "confirmed"}), (20, "ab", {"b": "ruled out"}), (58, "ab")),
+        {"a": "known", "b": "ruled out"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nights", "expected"), CASE_STATES.values(), ids=CASE_STATES)
+def test_case_states(ledger, nights, expected):
+    """What a case is tonight follows from the nights before and what was said of them."""
+    assert states(night_after_night(ledger, nights)) == expected
+
+
+def test_an_old_verdict_is_told_of_who_is_new_again(ledger):
+    back = night_after_night(ledger, days((1, "a", HAS_NOT), (2, ""), (3, "a")))
+
+    assert back.cases["a"][-2:] == ("2026-01-01", "ruled out")
+
+
+ODD_IDS = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a", 10_000 * "x", "two\nlines", "caf\\xe9")
+
+
+def test_ids_of_any_script_come_back_as_they_went_in(ledger):
+    enter(ledger, night(1, ODD_IDS))
+
+    with ledger.reading() as connection:
+        assert set(reviewable(connection, "key of 2026-01-01")[1]) == set(ODD_IDS)
+    history(ledger, verify=True)
 
 
 def test_the_same_night_twice_is_one_row_and_one_answer(ledger):
@@ -114,31 +166,6 @@ def test_force_makes_a_revision_by_what_is_known_now_and_keeps_the_old(ledger):
     ]
 
 
-def test_an_old_night_entered_late_is_judged_by_the_nights_before_it(ledger):
-    enter(ledger, night(1, "a"))
-    enter(ledger, night(3, "b"))
-    late = enter(ledger, night(2, "ab"))
-
-    assert states(late) == {"a": "pending", "b": "new"}
-
-
-def test_the_last_word_is_that_of_the_later_night_whenever_it_was_entered(ledger):
-    enter(ledger, night(2, "a"))
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "ruled out")])
-    enter(ledger, night(1, "a"))
-    record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "confirmed")])
-
-    assert states(enter(ledger, night(3, "a"))) == {"a": "ruled out"}
-
-
-def test_a_night_is_judged_by_what_was_said_before_it_and_not_of_itself(ledger):
-    enter(ledger, night(1, "a"))
-    enter(ledger, night(2, "a"))
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("a", "confirmed")])
-
-    assert states(enter(ledger, night(2, "a"), force=True)) == {"a": "pending"}
-
-
 def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
     enter(ledger, night(1, "ab", key="first table"))
     corrected = night(1, "b", key="corrected table")
@@ -151,37 +178,13 @@ def test_of_two_runs_of_a_night_the_later_counts_for_the_next(ledger):
 
 
 def test_a_night_whose_page_never_appeared_is_not_remembered(ledger):
-    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a").night, "a") as tonight:
-        tonight.enter(())
+    with pytest.raises(OSError, match="disk"), entering(ledger, night(1, "a").night, "a"):
         raise OSError("the disk is full")
     before = enter(ledger, night(2, "a"))
     enter(ledger, night(1, "a"))
 
     assert states(before) == {"a": "new"}
     assert enter(ledger, night(3, "a")).cases["a"].nights == 2
-
-
-def test_another_question_has_its_own_cases(ledger):
-    enter(ledger, night(1, "a"))
-    other = enter(ledger, night(2, "a", question=QUESTION | {"label": "fall"}))
-
-    assert states(other) == {"a": "new"}
-
-
-def test_without_a_column_that_names_rows_nobody_is_recognised(ledger):
-    enter(ledger, night(1, "a", question=QUESTION | {"id": None}))
-    second = enter(ledger, night(2, "a", question=QUESTION | {"id": None}))
-
-    assert states(second) == {"a": "new"}
-    assert second.night.no_longer_flagged == 0
-
-
-def test_ids_of_any_script_come_back_as_they_went_in(ledger):
-    odd = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a", 10_000 * "x")
-    enter(ledger, night(1, odd))
-
-    with ledger.reading() as connection:
-        assert set(reviewable(connection, "key of 2026-01-01")[1]) == set(odd)
 
 
 flags = st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=6)
@@ -247,15 +250,8 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
         with entering(ledger, night(day, ()).night, flagged) as tonight:
             quiet.append(tonight.quiet)
-            tonight.enter(())
 
     assert quiet == [1, 0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(("said", "state"), [("2026-02-20", "known"), ("2026-01-10", "pending")])
-def test_a_case_confirmed_before_it_left_the_list_is_known_only_while_that_is_recent(said, state):
-    # Flagged without a break since 5 March; what was said before 1 February is old.
-    assert _state(said, "confirmed", "2026-03-05", 2, "2026-02-01") == state
 
 
 def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():

@@ -3,45 +3,49 @@
 import multiprocessing
 import stat
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from test_ledger import enter, night
 
 from screening.errors import ModelError, UsageError
-from screening.ledger.database import PARTS, PROJECTED, SETTINGS, TRAIL, Unchained, open_ledger
+from screening.ledger.database import PARTS, PROJECTED, REVIEWS, SETTINGS, TRAIL, Unchained, open_ledger
 from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.trail import entries, write
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.ledger.verifying import rebuild
+from screening.ledger.verifying import rebuild, verify
 
 CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "classes": []}
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def untouched(request, new_place):
+    """Two nights, two verdicts and a change of threshold: five entries, which no test changes."""
+    yield from five_entries(new_place(request.param))
+
+
 @pytest.fixture
 def ledger(place):
-    """Two nights, two verdicts and a change of threshold: five entries."""
-    with open_ledger(place, make=True) as opened:
-        enter(opened, night(1, "ab", "z"))
-        enter(opened, night(2, "bc"))
-        record_verdicts(opened, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("z", "confirmed")])
-        record_revision(opened, "threshold", CHANGE)
-        yield opened
+    """The same to be changed."""
+    yield from five_entries(place)
 
 
-def meddle(ledger, statement: str) -> None:
-    with ledger.writing() as connection:
-        connection.execute(sa.text(statement))
+def five_entries(place: str):
+    with open_ledger(place, make=True) as ledger:
+        enter(ledger, night(1, "ab", "z"))
+        enter(ledger, night(2, "bc"))
+        record_verdicts(ledger, "key of 2026-01-01", [Verdict("a", "ruled out"), Verdict("z", "confirmed")])
+        record_revision(ledger, "threshold", CHANGE)
+        yield ledger
 
 
-def test_an_untouched_trail_is_followed_to_its_head(ledger):
-    trail = history(ledger, verify=True)["audit"]
+def test_an_untouched_trail_is_followed_to_its_head(untouched):
+    trail = history(untouched, verify=True)["audit"]
 
     assert trail["entries"] == 5
-    assert trail == history(ledger)["audit"] | {"verified": True}
-    assert history(ledger, verify=True, printed=trail["head"][:16])["audit"] == trail
+    assert trail == history(untouched)["audit"] | {"verified": True}
+    assert history(untouched, verify=True, printed=trail["head"][:16])["audit"] == trail
 
 
 FORGERIES = [
@@ -56,31 +60,22 @@ FORGERIES = [
     ("INSERT INTO parts VALUES (2, 9, 'cases', '[]', '[]', '', '{}')", "entry 2"),
     ("UPDATE trail SET recorded = '2020-01-01' WHERE number = 2", "entry 2"),
     ("UPDATE trail SET kind = 'retrain' WHERE number = 5", "entry 5"),
-    ("UPDATE trail SET kind = 'purge' WHERE number = 5", "entry 5"),
     ("DELETE FROM trail WHERE number = 1", "entry 1 is missing"),
     ("DELETE FROM trail WHERE number = 4", "entry 4 is missing"),
     ("UPDATE runs SET model = 'x'", "table runs .* entry 1"),
     ("UPDATE runs SET night = '2026-01-03' WHERE entry = 2", "entry 2"),
-    ("UPDATE runs SET shadow = TRUE WHERE entry = 2", "entry 2"),
-    ("UPDATE runs SET revision = 7 WHERE entry = 2", "entry 2"),
     ("DELETE FROM runs WHERE entry = 2", "entry 2"),
     ("UPDATE cases SET state = 'ruled out' WHERE case_id = 'c'", "entry 2"),
-    ("UPDATE cases SET nights = 9 WHERE case_id = 'c'", "entry 2"),
     ("DELETE FROM cases WHERE case_id = 'z'", "entry 1"),
-    ("INSERT INTO cases VALUES (1, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 1"),
     ("INSERT INTO cases VALUES (99, 'q', 'new', 1, FALSE, NULL, NULL)", "entry 99"),
     ("UPDATE cases SET drawn = NOT drawn WHERE case_id = 'a'", "entry 1"),
     ("UPDATE cases SET verdict = 'known' WHERE case_id = 'a'", "entry 1"),
-    (
-        "INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow, source FROM runs "
-        "WHERE entry = 2",
-        "entry 99",
-    ),
+    ("INSERT INTO runs SELECT 99, 'other', 1, series, night, model, shadow, source FROM runs "
+     "WHERE entry = 2", "entry 99"),
     ("UPDATE champions SET model = 'x'", "table champions .* entry 1"),
     ("DELETE FROM champions", "table champions .* entry 1"),
     ("UPDATE verdicts SET verdict = 'confirmed' WHERE case_id = 'a'", "entry 3"),
     ("UPDATE verdicts SET given = '2030-01-01' WHERE case_id = 'a'", "entry 3"),
-    ("UPDATE verdicts SET reviewer = 2 WHERE case_id = 'a'", "entry 3"),
     ("DELETE FROM verdicts WHERE case_id = 'z'", "entry 4"),
     ("UPDATE verdicts SET case_id = 'b' WHERE case_id = 'a'", "entry 3"),
     ("INSERT INTO reservations VALUES (99, 'ward-7', '2026-01-01')", "table reservations .* entry 99"),
@@ -93,7 +88,6 @@ FORGERIES = [
      "WHERE entry = 2 AND part = 0", "entry 2"),
     ("UPDATE parts SET facts = 'half of' WHERE entry = 2 AND part = 0", "entry 2 cannot be read"),
     ("UPDATE parts SET facts = 'NaN' WHERE entry = 2 AND part = 2", "entry 2 cannot be read"),
-    ("UPDATE parts SET facts = '1e999' WHERE entry = 2 AND part = 2", "entry 2 cannot be read"),
     (f"UPDATE parts SET facts = '{'[' * 10_000}' WHERE entry = 2 AND part = 2", "entry 2 cannot be read"),
     ("UPDATE parts SET gone = '{\"0\": \"no digits\"}' WHERE entry = 3 AND part = 1", "names of entry 3"),
     ("UPDATE parts SET gone = '{\"7\": \"00\"}' WHERE entry = 3 AND part = 1", "entry 3"),
@@ -102,82 +96,70 @@ FORGERIES = [
     ("UPDATE trail SET number = number + 100", "entry 1 is missing"),
     ("UPDATE trail SET previous = digest WHERE number = 3", "entry 3"),
     ("UPDATE trail SET digest = 'f' WHERE number = 5", "entry 5"),
-    ("UPDATE trail SET recorded = '2020-01-01' WHERE number = 5", "entry 5"),
-    ("UPDATE trail SET kind = 'run' WHERE number = 3", "entry 3"),
     ("INSERT INTO trail VALUES (6, '2026-01-09', 'retire', 'f', 'e')", "does not know|entry 6"),
     ("UPDATE runs SET series = 'ward-9'", "table runs .* entry 1"),
     ("UPDATE runs SET source = 'f' WHERE entry = 2", "table runs .* entry 2"),
-    ("UPDATE runs SET key = 'of no table' WHERE entry = 2", "table runs .* entry 2"),
     ("UPDATE cases SET state = NULL WHERE case_id = 'c'", "table cases .* entry 2"),
-    ("UPDATE cases SET case_id = 'y' WHERE case_id = 'c'", "table cases .* entry 2"),
-    ("UPDATE cases SET entry = 2 WHERE case_id = 'a'", "table cases .* entry 1"),
-    ("DELETE FROM cases", "table cases .* entry 1"),
     ("INSERT INTO champions SELECT series, 5, 'x' FROM champions", "table champions .* entry 5"),
     ("INSERT INTO verdicts SELECT 99, key, case_id, series, night, flagged, verdict, given, 2, 'ward 3', "
      "'xy', login, token, note FROM verdicts WHERE entry = 3", "table verdicts .* entry 99"),
     ("UPDATE verdicts SET night = '2026-01-02' WHERE case_id = 'a'", "table verdicts .* entry 3"),
-    ("UPDATE verdicts SET flagged = NOT flagged WHERE case_id = 'z'", "table verdicts .* entry 4"),
-    ("UPDATE verdicts SET login = 'root' WHERE case_id = 'a'", "table verdicts .* entry 3"),
-    ("UPDATE verdicts SET note = 'seen twice' WHERE case_id = 'a'", "table verdicts .* entry 3"),
     ("INSERT INTO artefacts VALUES (99, 'page', '/p.html', 'f', NULL, NULL, NULL, NULL, NULL)",
      "table artefacts .* entry 99"),
-    ("CREATE TABLE tonight (case_id TEXT)", "did not make: table tonight"),
     ("ALTER TABLE cases ADD COLUMN note TEXT", "did not make: column cases.note"),
     ("INSERT INTO screening_ledger VALUES ('champion', 'x')", "did not make: setting champion"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("statement", "told"), FORGERIES)
-def test_whatever_is_meddled_with_is_found_and_named(ledger, statement, told):
-    meddle(ledger, statement)
-
-    with pytest.raises(ModelError, match=told):
-        history(ledger, verify=True)
+def test_whatever_is_meddled_with_is_found_and_named(untouched, statement, told):
+    with pytest.raises(ModelError, match=told), untouched.writing() as connection:
+        connection.execute(sa.text(statement))
+        verify(connection, None)
 
 
 def test_a_trigger_is_named(tmp_path):
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        meddle(ledger, "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END")
+    trigger = "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END"
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger, ledger.writing() as connection:
+        connection.execute(sa.text(trigger))
         with pytest.raises(Unchained, match="trigger late"):
-            history(ledger, verify=True)
+            verify(connection, None)
+
+
+def test_no_message_of_a_broken_trail_names_a_patient(untouched):
+    with pytest.raises(Unchained) as told, untouched.writing() as connection:
+        connection.execute(REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77"))
+        verify(connection, None)
+
+    assert "SECRET77" not in str(told.value)
 
 
 def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
     before = history(ledger)
-    for statement, _ in FORGERIES:
-        if {*statement.split()[1:3]} & {*PROJECTED.tables}:
-            meddle(ledger, statement)
-    meddle(ledger, "DROP TABLE verdicts")
+    in_tables = [statement for statement, _ in FORGERIES if {*statement.split()[1:3]} & {*PROJECTED.tables}]
+    with ledger.writing() as connection:
+        for statement in [*in_tables, "DROP TABLE verdicts"]:
+            connection.execute(sa.text(statement))
 
     assert rebuild(ledger).digest == before["audit"]["head"]
     assert history(ledger, verify=True) == before | {"audit": before["audit"] | {"verified": True}}
 
 
-def redigested(connection, number: int, **changes: str) -> None:
-    """Change an entry and give it the digest that fits."""
-    entry = next(entries(connection, TRAIL.c.number == number))
-    parts = [part.digest() for part in entry.parts]
-    values = changes | {"digest": replace(entry, **changes).digest_by(parts)}
-    connection.execute(TRAIL.update().where(TRAIL.c.number == number).values(values))
-
-
-@pytest.mark.parametrize("number", [1, 2, 4])
-def test_an_entry_written_anew_with_digests_of_its_own_breaks_the_chain_after_it(ledger, number):
-    with ledger.writing() as connection:
-        redigested(connection, number, recorded="2020-01-01T00:00:00+00:00")
-
-    with pytest.raises(Unchained, match=f"at entry {number + 1}"):
-        history(ledger, verify=True)
-
-
-def test_a_chain_that_was_joined_to_a_forged_entry_breaks_where_it_was_joined(ledger):
-    with ledger.writing() as connection:
-        redigested(connection, 2, recorded="2020-01-01T00:00:00+00:00")
-        forged = connection.scalar(sa.select(TRAIL.c.digest).where(TRAIL.c.number == 2))
-        connection.execute(TRAIL.update().where(TRAIL.c.number == 3).values(previous=forged))
-
-    with pytest.raises(Unchained, match="at entry 3"):
-        history(ledger, verify=True)
+@pytest.mark.parametrize(
+    ("number", "joined", "broken"), [(1, (), 2), (2, (), 3), (4, (), 5), (2, (3,), 3), (2, (3, 4), 3)]
+)
+def test_an_entry_written_anew_with_a_digest_that_fits_breaks_the_chain_after_it(
+    untouched, number, joined, broken
+):
+    """Even where the entries after it name the new digest as the one before theirs."""
+    with pytest.raises(Unchained, match=f"at entry {broken}"), untouched.writing() as connection:
+        entry = next(entries(connection, TRAIL.c.number == number))
+        parts, late = [part.digest() for part in entry.parts], "2020-01-01T00:00:00+00:00"
+        digest = replace(entry, recorded=late).digest_by(parts)
+        changed = TRAIL.update().where(TRAIL.c.number == number)
+        connection.execute(changed.values(recorded=late, digest=digest))
+        connection.execute(TRAIL.update().where(TRAIL.c.number.in_(joined)).values(previous=digest))
+        verify(connection, None)
 
 
 def rewritten(ledger, change) -> None:
@@ -243,18 +225,10 @@ def test_what_names_no_patient_names_none(place):
 
 
 @pytest.mark.parametrize("digits", [0, 11])
-def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(ledger, digits):
-    head = history(ledger)["audit"]["head"]
+def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(untouched, digits):
+    head = history(untouched)["audit"]["head"]
     with pytest.raises(UsageError, match="--head"):
-        history(ledger, verify=True, printed=head[:digits])
-
-
-def test_no_message_of_a_broken_trail_names_a_patient(ledger):
-    meddle(ledger, "UPDATE verdicts SET case_id = 'SECRET77' WHERE case_id = 'a'")
-
-    with pytest.raises(Unchained) as told:
-        history(ledger, verify=True)
-    assert "SECRET77" not in str(told.value)
+        history(untouched, verify=True, printed=head[:digits])
 
 
 @pytest.mark.parametrize("again", [CHANGE, CHANGE | {"model_after": "a"}])
@@ -305,11 +279,13 @@ def test_the_file_is_its_owners_alone_whatever_it_was(tmp_path):
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_path_and_its_url_are_the_same_ledger(tmp_path):
+def test_a_path_and_its_url_are_the_same_ledger_and_one_file_at_rest(tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         enter(ledger, night(1, "a"))
     with open_ledger(f"sqlite:///{tmp_path}/screening.db") as ledger:
         assert len(history(ledger)["runs"]) == 1
+
+    assert [path.name for path in tmp_path.iterdir()] == ["screening.db"]
 
 
 @pytest.mark.parametrize(
@@ -351,10 +327,3 @@ def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(UsageError, match=r"screening\[postgres\]"):
         open_ledger("postgresql://host/ledger")
-
-
-def test_the_file_at_rest_is_one_file(tmp_path):
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        enter(ledger, night(1, "a"))
-
-    assert [path.name for path in Path(tmp_path).iterdir()] == ["screening.db"]

@@ -1,6 +1,9 @@
 """From a night to its verdicts and the next night, by the commands; nothing of a patient on the way."""
 
+import hashlib
 import json
+import os
+import pwd
 import re
 import shutil
 
@@ -13,7 +16,9 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
-from screening.ledger.database import STATES, open_ledger
+from screening.ledger.database import REVIEWS, STATES, open_ledger
+from screening.ledger.erasing import Scope, erase
+from screening.ledger.history import history
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
@@ -355,3 +360,72 @@ def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same
     assert other.thresholds[lesion] > model.thresholds[lesion]
     assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
     assert other.operating_points[1 - lesion]["chosen_by"] == "training"
+
+
+CONTRACT = """
+[cohort]
+id = "patient"
+label = "ill"
+positive = ["yes"]
+verdicts_need = ["site", "initials"]
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A night whose contract asks who a reviewer is."""
+    place = tmp_path_factory.mktemp("desk")
+    (place / "cohort.toml").write_text(CONTRACT)
+    past = [written(patients(), place / "past.csv"), "--contract", place / "cohort.toml"]
+    rule = ["--recipe", "logistic", "--max-flag-rate", 0.3]
+    screen("train", *past, *rule, *QUICK, "--out", place / "model")
+    night = written(patients(60, seed=7), place / "night.csv")
+    screen("score", place / "model", night, "--out", place / "run", "--ledger", place / "screening.db")
+    return place
+
+
+def review(desk, by: dict, *words: object, code: int = 0):
+    run = read_document(desk / "run", "run")
+    verdicts = [{"id": case["id"], "verdict": "ruled out"} for case in run["cases"][:2]]
+    content = {"format": 1, "run_id": run["run_id"], "verdicts": verdicts} | by
+    where = [desk / "run", as_file(content, desk / "verdicts.json"), "--ledger", desk / "screening.db"]
+    return screen("review", *where, *words, code=code)
+
+
+def reviewers_in(ledger) -> list[tuple[str, str]]:
+    with ledger.reading() as connection:
+        return [tuple(row) for row in connection.execute(sa.select(REVIEWS.c.login, REVIEWS.c.token))]
+
+
+@pytest.mark.parametrize("by", [{}, {"site": "ward 7"}, {"site": "ward 7", "initials": " "}])
+def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
+    refused = review(desk, by, code=3)
+
+    assert "verdict 1: it has no initials, which the contract asks for" in refused.stderr
+    assert ("verdict 2: it has no site" in refused.stderr) == ("site" not in by)
+
+
+def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(desk):
+    token = desk / "token"
+    token.write_text("a reviewer's secret\n")
+    token.chmod(0o600)
+    review(desk, {"site": "ward 7", "initials": "ab"}, "--token", token)
+
+    digest = hashlib.sha256(b"a reviewer's secret").hexdigest()
+    with open_ledger(desk / "screening.db") as ledger:
+        known = reviewers_in(ledger)
+        history(ledger, verify=True)
+        erase(ledger, "purge", "old", Scope())
+        left = reviewers_in(ledger)
+        history(ledger, verify=True)
+    assert known == [(pwd.getpwuid(os.getuid()).pw_name, digest)] * 2
+    assert left == [("", "")] * 2
+
+
+def test_a_token_that_others_can_read_is_refused(desk):
+    token = desk / "open"
+    token.write_text("secret")
+    token.chmod(0o644)
+    refused = review(desk, {"site": "ward 7", "initials": "ab"}, "--token", token, code=2)
+
+    assert "others can read" in refused.stderr

@@ -168,7 +168,7 @@ def test_a_value_at_the_training_median_contributes_nothing(model, cohort):
 
 def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(model, cohort):
     rows = cohort.take(np.arange(5))
-    usual = rows.values.but({"crp": np.full(5, model.encoder.medians["crp"])})
+    usual = {**rows.values, "crp": np.full(5, model.encoder.medians["crp"])}
     neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
 
     moved = changes(model, rows, np.zeros(5, dtype=int))[:, cohort.names.index("crp")]

@@ -10,7 +10,7 @@ import pytest
 from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
-from test_ledger import enter, night
+from test_ledger import enter
 from test_series import of_ward
 
 from screening.errors import UsageError
@@ -65,41 +65,39 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
         assert fine(ledger, Due(at(2, 9)), "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
 
 
-@pytest.mark.parametrize("wrong", ["2026-01-02", "2036-01-05"])
-def test_neither_a_back_fill_nor_a_wrong_year_makes_a_silent_series_fine(place, wrong):
-    with open_ledger(place, make=True, clock=recording(at(3), at(5))) as ledger:
-        enter(ledger, of_ward("ward-1", 3, "a"))
-        enter(ledger, of_ward("ward-1", 4, "b", night=wrong))
-
-        assert fine(ledger, Due(at(5, 9))) == {"ward-1": False}
-        assert fine(ledger, Due(at(5, 9), night=at(5).date())) == {"ward-1": False}
-
-
-def test_within_its_grace_a_night_may_still_come(place):
-    with open_ledger(place, make=True, clock=recording(at(1))) as ledger:
-        enter(ledger, of_ward("ward-1", 1, "a"))
-        due = {"night": at(2).date(), "grace": datetime.timedelta(hours=7)}
-        (early,), (late,) = (pulses(ledger, Due(at(2, hour), **due)) for hour in (6, 8))
-
-    assert early.fine and "is due by 2026-01-02 07:00" in early.said
-    assert not late.fine and "the night of 2026-01-02 is not published" in late.said
-
-
-def test_a_shadow_does_not_speak_for_its_series(place):
-    with open_ledger(place, make=True, clock=recording(at(1), at(2))) as ledger:
-        enter(ledger, of_ward("ward-1", 1, "a"))
-        enter(ledger, of_ward("ward-1", 2, "a", "n", shadow=True))
-        enter(ledger, of_ward("ward-2", 2, "a", "n", shadow=True))
-
-        assert fine(ledger, Due(at(2, 9), night=at(2).date())) == {"ward-1": False}
+BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
+NEXT_NIGHT, GRACE = {"night": at(2).date()}, {"grace": datetime.timedelta(hours=7)}
+# When each night was entered, and which; then what is due when, whether that is fine, and what is said.
+PULSES = {
+    "a back-fill": ([(3, 3, "m", {}), (5, 4, "m", BACK_FILL)], at(5, 9), {}, False, "none since"),
+    "a wrong year": ([(3, 3, "m", {}), (5, 4, "m", WRONG_YEAR)], at(5, 9), {}, False, "none since"),
+    "a shadow": (
+        [(1, 1, "m", {}), (2, 2, "n", {"shadow": True})],
+        at(2, 9),
+        NEXT_NIGHT,
+        False,
+        "not published",
+    ),
+    "within its grace": ([(1, 1, "m", {})], at(2, 6), NEXT_NIGHT | GRACE, True, "is due by 2026-01-02 07:00"),
+    "after its grace": (
+        [(1, 1, "m", {})],
+        at(2, 8),
+        NEXT_NIGHT | GRACE,
+        False,
+        "night of 2026-01-02 is not published",
+    ),
+    "a clock that went back": ([(3, 2, "m", {})], at(2, 7), {}, False, "is the clock right?"),
+}
 
 
-def test_a_clock_that_went_back_is_said(place):
-    with open_ledger(place, make=True, clock=recording(at(2, 20))) as ledger:
-        enter(ledger, night(2, "ab"))
-        (found,) = pulses(ledger, Due(at(2, 7)))
+@pytest.mark.parametrize(("entered", "now", "due", "expected", "words"), PULSES.values(), ids=PULSES)
+def test_whether_a_night_came_and_what_is_said_of_it(place, entered, now, due, expected, words):
+    with open_ledger(place, make=True, clock=recording(*(at(day) for day, *_ in entered))) as ledger:
+        for _, day, model, figures in entered:
+            enter(ledger, of_ward("ward-1", day, "a", model, **figures))
+        (pulse,) = pulses(ledger, Due(now, **due))
 
-    assert not found.fine and "is the clock right?" in found.said
+    assert pulse.fine is expected and words in pulse.said
 
 
 def test_an_empty_ledger_is_not_fine(place):

@@ -17,7 +17,7 @@ from screening import read_cohort
 from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
-from screening.io.columns import Columns
+from screening.io.columns import columns_of
 from screening.recipes.building import build, list_recipes, load_recipe
 from screening.store.loading import load_model
 from screening.store.model import Model, save_model
@@ -63,7 +63,7 @@ def make_model(folder: Path, name: str, document: dict) -> Model:
     return Model(
         document=document, recipe=recipe, contract=cohort.contract, encoder=encoder,
         ensemble=FoldEnsemble(machines, recipe.machine, n_outputs), calibration=np.linspace(-1, 1, 9),
-        held_out=Columns.of(pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})),
+        held_out=columns_of(pd.DataFrame({"id": cohort.id, "fold": 0, "label": label, "score": x[:, 0]})),
         selftest=encoded[:8],
     )  # fmt: skip
 

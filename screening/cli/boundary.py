@@ -30,8 +30,8 @@ def refused(message: str, code: int) -> None:
     """Print a usage error on stderr, and as the one JSON object on stdout where that was asked for."""
     logs.failed(message, code)
     if _json_asked.get() and code == 2:
-        said = message.partition(": ")[2] or message
-        answer = {"error": {"kind": "usage", "message": said, "exit_code": code}}
+        usage = message.partition(": ")[2] or message
+        answer = {"error": {"kind": "usage", "message": usage, "exit_code": code}}
         typer.echo(printable(json.dumps(answer, ensure_ascii=False)))
 
 
@@ -73,11 +73,11 @@ def _line(error: typer.TyperException) -> str:
     # The errors that have a context, or options that are alike, are no public classes of typer.
     if hasattr(error, "possibilities"):
         option = getattr(error, "option_name", "")
-        said = f"there is no option {option}{did_you_mean(option, error.possibilities or ())}"
+        message = f"there is no option {option}{did_you_mean(option, error.possibilities or ())}"
     else:
-        said = error.format_message().rstrip(".")
-        said = said[:1].lower() + said[1:]
-    return f"screen: {said}{'' if said.endswith('?') else f' (see {command} --help)'}"
+        message = error.format_message().rstrip(".")
+        message = message[:1].lower() + message[1:]
+    return f"screen: {message}{'' if message.endswith('?') else f' (see {command} --help)'}"
 
 
 class Stopped(BaseException):
@@ -128,7 +128,7 @@ def exits() -> Iterator[None]:
 
 
 def _known(error: BaseException) -> BaseException | None:
-    """What the user is to be told of an error, None for a bug."""
+    """The error that ends the command with a message, None for a bug."""
     # A library that was stopped in the middle may have made an error of its own of it.
     if _heard:
         return Stopped(_heard[0])

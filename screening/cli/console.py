@@ -176,8 +176,8 @@ def bar(title: str) -> Iterator[Callable[[int, int], None]]:
     Yields
     ------
     callable
-        `progress(done, total)`; 0 for a total that nobody knows. The time left is told by that since the
-        first call.
+        `progress(done, total)`; 0 for a total that nobody knows. The time left is estimated from the
+        first call on.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None

@@ -46,7 +46,7 @@ def init(
     """Infer a starter contract from COHORT, to be read and edited.
 
     It holds the role, type, range (`seen`) and categories of every column. On a terminal it asks for each
-    role that no option gives, with its guess as the default; what was guessed and dropped is said. The table
+    role that no option gives, with its guess as the default, and lists what it guessed and dropped. The table
     is read with the contract before that is written.
     """
     from screening.data.reading import starter_contract

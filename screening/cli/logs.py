@@ -72,7 +72,7 @@ def note(words: str) -> None:
 
 
 def relay(line: Mapping[str, object]) -> None:
-    """Pass on a line of another process's log: declared keys only; people are told what went wrong."""
+    """Pass on a line of another process's log: declared keys only; as text only what went wrong."""
     if _form.get() is LogFormat.json:
         typer.echo(printable(json.dumps({key: line[key] for key in KEYS if key in line})), err=True)
     elif line.get("level") != "info":

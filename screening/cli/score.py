@@ -121,7 +121,7 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bool) -> PageFolder | None:
-    """Where a copy of the page goes; what stands in its way is said before the night is scored."""
+    """Where a copy of the page goes; what stands in its way is refused before the night is scored."""
     if publish is None:
         if mode or group:
             raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
@@ -349,7 +349,7 @@ def report(
         Path | None,
         typer.Option(
             metavar="KEYFILE",
-            help="With --out: a run's page for teaching, in which nobody stands out; names by this secret.",
+            help="With --out: a de-identified copy of a run's page (k = 5); pseudonyms by this secret.",
         ),
     ] = None,
     ledger: options.LedgerMaybe = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,13 @@ from numpy.typing import ArrayLike
 from screening.contract.contract import Contract
 from screening.data.labels import positive_classes
 from screening.errors import UsageError
-from screening.io.columns import Columns, joined_columns
+from screening.io.columns import Columns, frame_of
 from screening.io.readers import Source
+
+# The fields that hold a value a row.
+ROWWISE = (
+    "values", "id", "group", "label", "time", "coordinates", "subgroups", "raw", "rows", "display",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,21 +60,17 @@ class Cohort:
     @cached_property
     def features(self) -> pd.DataFrame:
         """The features as a frame, shape (n_rows, n_features)."""
-        return self.values.frame()
+        return frame_of(self.values)
 
     @property
     def measured(self) -> Columns:
         """The features as their reader knows them: before any normalisation within the group."""
-        return self.values.but(self.raw)
+        return {**self.values, **(self.raw or {})}
 
     def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
-        places = np.asarray(indices)
-        rows: dict[str, Any] = {
-            name: values.take(places) if isinstance(values, Columns) else values[places]
-            for name, values in _by_row(self).items()
-        }
-        return replace(self, **rows)
+        kept = np.asarray(indices)
+        return _rowwise(lambda values: values[kept], self)
 
     @property
     def classes(self) -> list[str]:
@@ -100,16 +101,16 @@ def labels_of(cohort: Cohort) -> np.ndarray:
 
 def joined(batches: Sequence[Cohort]) -> Cohort:
     """One cohort of consecutive batches."""
-    first = batches[0]
-    if len(batches) == 1:
-        return first
+    return batches[0] if len(batches) == 1 else _rowwise(lambda *parts: np.concatenate(parts), *batches)
+
+
+def _rowwise(change: Callable[..., np.ndarray], first: Cohort, *others: Cohort) -> Cohort:
+    """The first cohort with what is made of every array that holds a value a row."""
     rows: dict[str, Any] = {}
-    for name, values in _by_row(first).items():
-        parts: Any = [vars(batch)[name] for batch in batches]
-        rows[name] = joined_columns(parts) if isinstance(values, Columns) else np.concatenate(parts)
+    for name in ROWWISE:
+        parts = [getattr(cohort, name) for cohort in (first, *others)]
+        if isinstance(parts[0], Mapping):
+            rows[name] = {column: change(*(part[column] for part in parts)) for column in parts[0]}
+        elif parts[0] is not None:
+            rows[name] = change(*parts)
     return replace(first, **rows)
-
-
-def _by_row(cohort: Cohort) -> dict[str, Any]:
-    """The fields that hold a value a row."""
-    return {name: value for name, value in vars(cohort).items() if isinstance(value, np.ndarray | Columns)}

@@ -13,7 +13,7 @@ import pandas as pd
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
 from screening.errors import CohortError, ModelError
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns, absent, count_rows
 
 # A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
 LEAST_SPREAD = 0.1
@@ -92,7 +92,7 @@ class Encoder:
             name: np.array([value], dtype=object if isinstance(value, str | None) else np.float64)
             for name, value in self.medians.items()
         }
-        row = self._raw(Columns(typical, 1))[0]
+        row = self._raw(typical)[0]
         return (row - self._center) / self._scale
 
     def bundles(self) -> Bundles:
@@ -172,7 +172,7 @@ class Encoder:
 
     def _raw(self, features: Columns) -> np.ndarray:
         """Encoded columns before centring and scaling."""
-        raw = np.zeros((features.n_rows, len(self.names)))
+        raw = np.zeros((count_rows(features), len(self.names)))
         at = 0
         for name, learned in self._learned.items():
             values = features[name]

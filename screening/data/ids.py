@@ -58,7 +58,7 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
     return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
 
 
-def said_of_ids(model: ModelDocument) -> list[Reason]:
+def reasons_of_ids(model: ModelDocument) -> list[Reason]:
     """What a model says of its ids, which holds for every table it reads."""
     return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
 
@@ -153,19 +153,19 @@ def _by_chance(n_past: int, having: int, n_tonight: int) -> float:
     return float(hypergeom.cdf(0, n_past + n_tonight, having, n_tonight))
 
 
-def keyed_lots(names: np.ndarray, key: str) -> np.ndarray:
-    """A number of 64 bits for each name that nobody can tell without the key, shape (n,)."""
+def keyed_hashes(names: np.ndarray, key: str) -> np.ndarray:
+    """A hash of 64 bits for each name that nobody can tell without the key, shape (n,)."""
     return pd.util.hash_array(np.asarray(names, dtype=object), hash_key=key[:16])
 
 
-def kept_half(lots: np.ndarray) -> np.ndarray:
-    """The half of such numbers by which the ledger knows a unit on several nights, shape (n,)."""
-    return lots & np.uint64(0xFFFFFFFF)
+def short_hashes(hashes: np.ndarray) -> np.ndarray:
+    """The half of such hashes by which the ledger knows a unit on several nights, shape (n,)."""
+    return hashes & np.uint64(0xFFFFFFFF)
 
 
-def kept_lot(name: str, key: str) -> int:
-    """The number by which the ledger knows one unit on several nights of the model that is the key."""
-    return int(kept_half(keyed_lots(np.array([name], dtype=object), key))[0])
+def short_hash(name: str, key: str) -> int:
+    """The hash by which the ledger knows one unit on several nights of the model that is the key."""
+    return int(short_hashes(keyed_hashes(np.array([name], dtype=object), key))[0])
 
 
 def stem_and_end(name: str) -> tuple[str, str]:

@@ -170,9 +170,12 @@ def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[
     for position, (name, summary) in enumerate(table.columns.items()):
         rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
         few = 2 <= summary.n_texts <= MOST_CLASSES or summary.ticked
-        if name in _taken(given) - {given.label} or not few or summary.unreadable:
+        called = name.lower() in LABELS
+        if name in _taken(given) - {given.label} or summary.unreadable or not (few or called):
             continue
-        if name.lower() in LABELS:
+        if not few:
+            ranks[name] = 6, position  # called so, and a number: somebody has to make classes of it
+        elif called:
             # A class of several values may be that of a cabin, beside one who survived or did not.
             ranks[name] = 0 if summary.n_texts <= 2 else 2, LABELS.index(name.lower())
         elif summary.n_texts <= 2 and is_called(name, "outcome"):

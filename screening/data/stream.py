@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -20,8 +19,9 @@ from screening.contract.parsing import Typed, filled_down, read_coordinate, read
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
+from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError, UsageError
-from screening.io.columns import Columns, coded, stretches
+from screening.io.columns import Columns, stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
 from screening.monitoring.drift import Gates
@@ -30,8 +30,6 @@ from screening.registry import optional
 BATCH_ROWS = 65536
 # Rows whose hashed ids are held at a time.
 HELD_ROWS = 1 << 19
-# By which the median distance from the median is multiplied to be the standard deviation of normal values.
-NORMAL = 1.4826
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class CohortStream:
         self._checked = False
         # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
         self._repeats: tuple[np.ndarray, np.ndarray] | None = None
-        self._scales: list[Scales] | None = None  # Known once the whole table was read.
+        self._scales: list[GroupScales] | None = None  # Known once the whole table was read.
         self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = contract.display if to_score else []
         self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
@@ -103,7 +101,7 @@ class CohortStream:
             values = rows.values
             for scales in self._scales or ():
                 values = scales.applied(np.asarray(rows.group), values)
-            raw = rows.values.only(self._normalised) if self._normalised else None
+            raw = {name: rows.values[name] for name in self._normalised} or None
             yield replace(rows, values=values, raw=raw)
 
     def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
@@ -143,21 +141,17 @@ class CohortStream:
             self._repeats = ids.repeats()
         if self._scales is None:
             features = self.contract.features
-            kinds: dict[str, type[Moments] | type[Medians]] = {
-                "within_group": Moments,
-                "within_group_robust": Medians,
-            }
-            gathered: list[Moments | Medians] = [
+            kinds = {"within_group": Moments, "within_group_robust": Medians}
+            self._scales = [
                 kind(names)
                 for normalise, kind in kinds.items()
                 if (names := [name for name in features if features[name].normalise == normalise])
             ]
-            for typed in self._blocks(Violations(self.contract)) if gathered else ():
+            for typed in self._blocks(Violations(self.contract)) if self._scales else ():
                 faulty = np.any([self._repeated(typed.rows), *(mask for _, _, mask in typed.faults)], axis=0)
                 rows = typed.rows.take(~faulty)
-                for scales in gathered:
+                for scales in self._scales:
                     scales.add(np.asarray(rows.group), rows.values)
-            self._scales = [scales.scales() for scales in gathered]
 
     def _repeated(self, rows: Cohort) -> np.ndarray:
         """Rows to leave out because their id stands elsewhere in the table too."""
@@ -204,7 +198,7 @@ class CohortStream:
 
         def texts(columns: Sequence[str]) -> Columns | None:
             arrays = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
-            return Columns(arrays, block.n_rows) if arrays else None
+            return arrays or None
 
         def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
             return kept(column, read_text(cells[column], absent, trim)) if column else None
@@ -221,13 +215,10 @@ class CohortStream:
             coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
             subgroups=texts(contract.subgroup),
             display=texts(self._display),
-            values=Columns(
-                {
-                    name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
-                    for name, feature in contract.features.items()
-                },
-                block.n_rows,
-            ),
+            values={
+                name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
+                for name, feature in contract.features.items()
+            },
             raw=None,
             rows=rows,
             contract=contract,
@@ -349,124 +340,3 @@ def hashed(ids: np.ndarray) -> np.ndarray:
     """64 bits per id, in this process alone; 0 where there is none."""
     texts = (0 if text is None else hash(text) for text in ids.tolist())
     return np.fromiter(texts, dtype=np.int64, count=len(ids)).view(np.uint64)
-
-
-@dataclass(frozen=True)
-class Scales:
-    """Centre and spread of columns within groups, by which values not comparable between groups are read.
-
-    `columns` and `names` of the groups; `centre` and `spread` of shape (n_groups, n_columns), the spread 0
-    where a column is constant in a group.
-    """
-
-    columns: Sequence[str]
-    names: Sequence[str]
-    centre: np.ndarray
-    spread: np.ndarray
-
-    @cached_property
-    def _places(self) -> pd.Index:
-        return pd.Index(self.names, dtype=object)
-
-    def applied(self, group: np.ndarray, features: Columns) -> Columns:
-        """The features, standardised; 0 in a group where a column is constant."""
-        rows = self._places.get_indexer(pd.Index(group, dtype=object))
-        centre, spread = self.centre[rows], np.where(self.spread > 0, self.spread, np.inf)[rows]
-        return features.but(
-            {
-                name: (features[name] - centre[:, column]) / spread[:, column]
-                for column, name in enumerate(self.columns)
-            }
-        )
-
-
-class Moments:
-    """Scales by mean and standard deviation; memory is bounded by the number of groups times columns.
-
-    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
-    """
-
-    def __init__(self, columns: Sequence[str]):
-        self.columns = columns
-        self._places: dict[str, int] = {}
-        self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
-
-    def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch; `group` has shape (n_rows,)."""
-        names, codes = coded(group)
-        numbers = np.array(
-            [self._places.setdefault(name, len(self._places)) for name in names], dtype=np.intp
-        )
-        grown = len(self._places) - self._sums.shape[1]
-        if grown > 0:
-            # Room is doubled, so that many small groups cost no quadratic time.
-            room = max(grown, self._sums.shape[1])
-            self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
-        for column, name in enumerate(self.columns):
-            finite = np.isfinite(features[name])
-            groups, x = numbers[codes[finite]], features[name][finite]
-            shift, count, total, squares = (part[:, column] for part in self._sums)
-            # Shifting by a group's first value keeps the squares small, hence exact enough.
-            new, first = np.unique(groups, return_index=True)
-            unseen = count[new] == 0
-            shift[new[unseen]] = x[first[unseen]]
-            d = x - shift[groups]
-            np.add.at(count, groups, 1.0)
-            np.add.at(total, groups, d)
-            np.add.at(squares, groups, d * d)
-
-    def scales(self) -> Scales:
-        """The scales of the rows taken in."""
-        shift, count, total, squares = self._sums[:, : len(self._places)]
-        some = np.maximum(count, 1.0)
-        mean = shift + total / some
-        variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
-        # What rounding leaves of a constant column is no spread.
-        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
-        return Scales(self.columns, [*self._places], mean, spread)
-
-
-class Medians:
-    """Scales by the median and 1.4826 times the median distance from it.
-
-    Where more than half of a group's values are equal, the standard deviation takes the distance's place.
-    Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
-    """
-
-    def __init__(self, columns: Sequence[str]):
-        self.columns = columns
-        self._known: dict[str, np.ndarray] = {}  # centre and spread, shape (2, n_columns)
-        self._held: list[np.ndarray] = []
-        self._group = ""
-
-    def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch; CohortError where rows of a group come after those of another."""
-        values = np.column_stack([features[name] for name in self.columns])
-        for name, rows in stretches(group):
-            if name != self._group:
-                self._conclude()
-                self._group = name
-                if name in self._known:
-                    raise CohortError(
-                        "rows of a group do not stand together, as normalising by the median needs it; "
-                        "sort the table by its group"
-                    )
-            self._held.append(values[rows])
-
-    def scales(self) -> Scales:
-        """The scales of the rows taken in."""
-        self._conclude()
-        centre, spread = np.reshape([*self._known.values()], (-1, 2, len(self.columns))).swapaxes(0, 1)
-        return Scales(self.columns, [*self._known], centre, spread)
-
-    def _conclude(self) -> None:
-        if not self._held:
-            return
-        robust = []
-        for column in np.concatenate(self._held).T:
-            finite = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
-            centre = float(np.median(finite))
-            distance = float(np.median(np.abs(finite - centre)))
-            robust.append((centre, NORMAL * distance or float(finite.std())))
-        self._known[self._group] = np.transpose(robust)
-        self._held = []

@@ -106,4 +106,4 @@ def read_small_table(content: bytes) -> Columns:
         table = pq.read_table(io.BytesIO(content), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None
-    return Columns({name: table[name].to_numpy() for name in table.column_names}, table.num_rows)
+    return {name: table[name].to_numpy() for name in table.column_names}

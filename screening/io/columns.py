@@ -2,61 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
-class Columns(Mapping[str, np.ndarray]):
-    """Columns of the same rows, each float64 with NaN or text with None where a value is missing."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray], n_rows: int):
-        self.arrays, self.n_rows = dict(arrays), n_rows
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> Columns:
-        """The columns of a frame: numbers and truths as float64, all else as text."""
-        kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
-        texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
-        return cls({name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}, len(frame))
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.arrays)
-
-    def __len__(self) -> int:
-        return len(self.arrays)
-
-    def take(self, rows: np.ndarray) -> Columns:
-        """Some rows, by their numbers or a mask."""
-        n_rows = np.count_nonzero(rows) if rows.dtype == bool else len(rows)
-        return Columns({name: values[rows] for name, values in self.arrays.items()}, int(n_rows))
-
-    def only(self, names: Iterable[str]) -> Columns:
-        """Some columns, in this order."""
-        return Columns({name: self.arrays[name] for name in names}, self.n_rows)
-
-    def but(self, others: Mapping[str, np.ndarray] | None) -> Columns:
-        """The same with other columns in place of those of their names, or behind them."""
-        return Columns({**self.arrays, **others}, self.n_rows) if others else self
-
-    def frame(self) -> pd.DataFrame:
-        """The columns as pandas has them."""
-        # The dtype is said, or pandas guesses one for texts that depends on the batch.
-        series = {name: pd.Series(values, dtype=values.dtype) for name, values in self.arrays.items()}
-        return pd.DataFrame(series, index=range(self.n_rows))
+Columns: TypeAlias = Mapping[str, np.ndarray]
+"""Columns of the same rows by name, each float64 with NaN or text with None where a value is missing."""
 
 
-def joined_columns(parts: Sequence[Columns]) -> Columns:
-    """The rows of several, one below the other."""
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return Columns(arrays, sum(part.n_rows for part in parts))
+def columns_of(frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of a frame: numbers and truths as float64, all else as text."""
+    kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
+    texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
+    return {name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}
+
+
+def frame_of(columns: Columns) -> pd.DataFrame:
+    """The columns as pandas has them."""
+    # The dtype is said, or pandas guesses one for texts that depends on the batch.
+    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
+
+
+def count_rows(columns: Columns) -> int:
+    """How many rows there are; none of no columns."""
+    return next(map(len, columns.values()), 0)
 
 
 def absent(values: np.ndarray) -> np.ndarray:

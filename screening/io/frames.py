@@ -9,10 +9,8 @@ import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.io.readers import Batches, Part, Source, put_into, refuse_header
+from screening.io.readers import Batches, Part, Source, refuse_header, update_digest
 
-# Older versions of pyarrow end the process on categories whose names are views.
-VIEWS_SINCE = 25
 # Rows whose values are put into the digest at a time.
 BLOCK_ROWS = 1 << 16
 
@@ -39,7 +37,7 @@ class TableInMemory(Part):
         # Over names and values, whatever the pieces the table came in.
         digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
         for block in table.to_batches(BLOCK_ROWS):
-            put_into(digest, block)
+            update_digest(digest, block)
         self.sha256 = digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -67,9 +65,7 @@ def _arrow(frame: Table) -> pa.Table:
         if isinstance(frame, pd.DataFrame):
             return _of_pandas(frame)
         if hasattr(frame, "__arrow_c_stream__"):
-            stream = pa.RecordBatchReader.from_stream(frame)
-            _refuse_unreadable(stream.schema)
-            return stream.read_all()
+            return pa.RecordBatchReader.from_stream(frame).read_all()
     except MemoryError:
         raise
     except (pa.ArrowException, TypeError) as error:
@@ -78,18 +74,6 @@ def _arrow(frame: Table) -> pa.Table:
         f"a cohort is a path, or a pandas, polars or Arrow table, not {type(frame).__module__}."
         f"{type(frame).__name__}"
     )
-
-
-def _refuse_unreadable(schema: pa.Schema) -> None:
-    """Refuse what the pyarrow at hand does not read but ends the process on."""
-    if int(pa.__version__.split(".")[0]) >= VIEWS_SINCE:
-        return
-    for name, kind in zip(schema.names, schema.types, strict=True):
-        if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
-            raise CohortError(
-                f"table: column {name} holds polars' categories, which pyarrow reads from version "
-                f"{VIEWS_SINCE} on only; cast it to text, or bring pyarrow up to date"
-            )
 
 
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:

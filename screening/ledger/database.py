@@ -365,9 +365,9 @@ def _check_tables(ledger: Ledger, make: bool) -> None:
             connection.execute(SETTINGS.insert().values(name="format_version", value=FORMAT_VERSION))
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
-        known = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version"))
-        whole = sa.inspect(connection).has_table(TRAIL.name)
-    if known is None or not whole:
+        stated = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "format_version")
+        version, has_trail = connection.scalar(stated), sa.inspect(connection).has_table(TRAIL.name)
+    if version is None or not has_trail:
         raise ModelError("the ledger was made by a version before the first release; begin a new one")
-    if known != FORMAT_VERSION:
-        raise ModelError(f"the ledger has format {known}, newer than {FORMAT_VERSION}; update screening")
+    if version != FORMAT_VERSION:
+        raise ModelError(f"the ledger has format {version}, newer than {FORMAT_VERSION}; update screening")

@@ -70,7 +70,7 @@ class Night(NightFigures, Facts, kind="run"):
     """A night of a series; it is entered with the counts of its cases by state, and with its revision.
 
     Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
-    (`screening.data.ids.keyed_lots`, by the digest of the run's model), and its part `columns` what its
+    (`screening.data.ids.keyed_hashes`, by the digest of the run's model), and its part `columns` what its
     features counted (`screening.monitoring.drift.Gates.counts`).
     """
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from screening.data.ids import kept_lot
+from screening.data.ids import short_hash
 from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
@@ -71,7 +71,7 @@ class Scope:
         return left
 
 
-_hash = cache(kept_lot)
+_hash = cache(short_hash)
 
 
 def unreached(connection: sa.Connection) -> dict[str, int]:
@@ -111,10 +111,10 @@ def erase(
         if erased or not unreached(connection).keys() >= set(left):
             facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
-            for some in trail.portions(sorted({entry for entry, *_ in erased})):
+            for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():
-                    connection.execute(table.delete().where(table.c.entry.in_(some)))
-                project(connection, trail.entries(connection, TRAIL.c.number.in_(some)))
+                    connection.execute(table.delete().where(table.c.entry.in_(numbers)))
+                project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
     # Whatever earlier writers, or one that was killed here, left on free pages.
     ledger.compact()
     return dict(counts)

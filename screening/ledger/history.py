@@ -15,7 +15,7 @@ from screening.errors import UsageError
 from screening.ledger import review_stats as reviews
 from screening.ledger import trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
-from screening.ledger.database import CASES, REVIEWS, RUNS, TRAIL, WAITING, Ledger
+from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, WAITING, Ledger
 from screening.ledger.entries import (
     Facts,
     Night,
@@ -212,11 +212,10 @@ def _judged_or_drawn(
     """By run the flagged cases that are in the random audit or were ever judged in the series."""
     reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.series == series, REVIEWS.c.flagged)
     counted = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
-    chosen, cases = sa.select(CASES).where(CASES.c.state.is_not(None), counted), defaultdict(list)
+    chosen, cases = sa.select(CASES).where(IS_FLAGGED, counted), defaultdict(list)
     # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-    for some in trail.portions(entries):
-        for case in connection.execute(chosen.where(CASES.c.entry.in_(some))):
-            cases[case.entry].append(case)
+    for case in trail.rows_in(connection, chosen, CASES.c.entry, entries):
+        cases[case.entry].append(case)
     return cases
 
 
@@ -286,7 +285,7 @@ def _flagged_by(
             nights.c.night, CASES.c.case_id, *(sa.literal(int(own == side)).label(own) for own in SIDES)
         )
         .join(CASES, CASES.c.entry == nights.c[side])
-        .where(CASES.c.state.is_not(None))
+        .where(IS_FLAGGED)
         for side in SIDES
     ]
     flags = sa.union_all(*sides).subquery()

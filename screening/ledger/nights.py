@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count, islice
@@ -33,7 +33,7 @@ from screening.ledger.database import (
     by_bytes,
 )
 from screening.ledger.entries import Night, Reserved, append, nights_at, scores_at, source_digest
-from screening.ledger.trail import Head, Part
+from screening.ledger.trail import Part
 from screening.ledger.verdicts import HAS_IT, last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
@@ -67,6 +67,7 @@ def entering(
     sampled: Sequence[str] = (),
     columns: Mapping[str, Any] | None = None,
     *,
+    attention: Callable[[Tonight], Sequence[Reason]] = lambda _: (),
     force: bool = False,
     again: bool = False,
 ) -> Iterator[Tonight]:
@@ -75,7 +76,8 @@ def entering(
     Nobody else writes in the ledger meanwhile; where the block fails nothing was entered.
 
     `flagged`: ids of the flagged cases (groups where rows come in groups), each once; `sampled`: of those
-    drawn at random from the rest; `columns`: what the night's features counted.
+    drawn at random from the rest; `columns`: what the night's features counted; `attention`: why the night
+    wants any, once its cases are counted.
     `force`: enter a known night, or another table or model for it, as a new revision, judged by what is
     known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
     this night is in force, or another model is the series' champion.
@@ -87,7 +89,10 @@ def entering(
         entered = None if force or again else connection.scalar(last)
         if entered is None and not force:
             _refuse_second(connection, night)
-        yield Tonight(connection, ledger.clock(), night, names, sampled, columns, entered)
+        tonight = Tonight(connection, ledger.clock(), night, names, sampled, columns, entered)
+        if entered is None:
+            tonight.enter(attention(tonight))
+        yield tonight
 
 
 def reserve(ledger: Ledger, series: str, night: str) -> None:
@@ -115,8 +120,7 @@ class Tonight:
 
     `night`: with the counts of its cases, and once it is entered with its attention and revision. `since`:
     the night in force before it, and its cases not flagged now. `quiet`: nights in an unbroken row without a
-    case, this one among them. `head`: the entry that vouches for it, and `drawn`, its random audit of the
-    flagged; both from the beginning where it was entered before.
+    case, this one among them. `head`: the entry that vouches for it. `drawn`: its random audit.
     """
 
     def __init__(
@@ -129,8 +133,7 @@ class Tonight:
         columns: Mapping[str, Any] | None,
         entered: int | None,
     ):
-        self.night, self.drawn = night, list[str]()
-        self.head: Head | None = None
+        self.night, self.head, self.drawn = night, trail.head(connection, entered or 0), list[str]()
         self._connection, self._recorded, self._flagged = connection, recorded, flagged
         self._sampled, self._columns = sampled, columns
         earlier = current_runs(night.series, night.shadow_model, RUNS.c.night < night.night)
@@ -147,7 +150,6 @@ class Tonight:
             self.night = night.replace(**self._counts())
         else:
             self.night = nights_at(connection, [entered])[entered]
-            self.head = trail.head(connection, entered)
             drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered, CASES.c.drawn)
             self.drawn = sorted(connection.scalars(drawn))
 
@@ -162,13 +164,9 @@ class Tonight:
 
     def known(self, names: Sequence[str]) -> dict[str, sa.Row[Any]]:
         """Rows of the cases of the night, as it was entered, of those of some names that are flagged."""
-        assert self.head is not None, "it is entered"
         cases = sa.select(CASES).where(CASES.c.entry == self.head.number, IS_FLAGGED)
-        return {
-            row.case_id: row
-            for some in trail.portions(names)
-            for row in self._connection.execute(cases.where(CASES.c.case_id.in_(some)))
-        }
+        rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
+        return {row.case_id: row for row in rows}
 
     def enter(self, attention: Sequence[Reason]) -> None:
         """Enter the night, and why it wants attention."""
@@ -206,8 +204,8 @@ class Tonight:
 
         sampled = ((name, (None, 0, False, None, None)) for name in self._sampled)
         cases = chain(sampled, flagged())
-        while some := list(islice(cases, CASES_A_PART)):
-            names, facts = zip(*some, strict=True)
+        while part := list(islice(cases, CASES_A_PART)):
+            names, facts = zip(*part, strict=True)
             yield Part("cases", facts, names)
 
     def _gone(self) -> list[str]:
@@ -269,8 +267,8 @@ def _listed(connection: sa.Connection, names: Iterable[str]) -> Iterator[sa.Tabl
     tonight = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
     tonight.create(connection)
     names = iter(names)
-    while some := [{"case_id": name} for name in islice(names, CASES_A_PART)]:
-        connection.execute(tonight.insert(), some)
+    while rows := [{"case_id": name} for name in islice(names, CASES_A_PART)]:
+        connection.execute(tonight.insert(), rows)
     yield tonight
     tonight.drop(connection)
 
@@ -373,11 +371,12 @@ def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: 
     """
     if run.series == series:
         return Elsewhere(run.night)
-    mine, other = RUNS.alias(), RUNS.alias()
-    both = sa.select(mine.c.source, other.c.source).where(
-        mine.c.series == series, other.c.series == run.series, mine.c.night == other.c.night,
-        mine.c.night < night, ~mine.c.shadow, ~other.c.shadow,
+    ours, theirs = RUNS.alias(), RUNS.alias()
+    common = sa.select(ours.c.source != theirs.c.source).where(
+        ours.c.series == series, theirs.c.series == run.series, ours.c.night == theirs.c.night,
+        ours.c.night < night, ~ours.c.shadow, ~theirs.c.shadow,
     )  # fmt: skip
-    last = connection.execute(both.order_by(mine.c.night.desc(), mine.c.entry.desc()).limit(1)).first()
-    differ = run.model == model if last is None else last[0] != last[1]
-    return Elsewhere(run.night, shown_series(run.series), bool(differ))
+    differ = connection.scalar(common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1))
+    return Elsewhere(
+        run.night, shown_series(run.series), run.model == model if differ is None else bool(differ)
+    )

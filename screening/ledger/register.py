@@ -70,8 +70,8 @@ def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: P
     places = [str(artefact.place) for artefact in artefacts]
     current = {one.place: one for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))}
     for artefact in artefacts:
-        known = current.get(artefact.place, replace(artefact, sha256=None))
-        if (known.what, known.sha256, known.key) == (artefact.what, artefact.sha256, artefact.key):
+        last = current.get(artefact.place, replace(artefact, sha256=None))
+        if (last.what, last.sha256, last.key) == (artefact.what, artefact.sha256, artefact.key):
             continue
         run = connection.execute(sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)).first()
         if run is None and artefact.key is not None:

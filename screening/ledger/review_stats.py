@@ -30,8 +30,8 @@ from screening.schemas.history import (
 
 def mean_of(values: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def tally(words: Iterable[str]) -> Words:

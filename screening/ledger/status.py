@@ -6,6 +6,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +15,7 @@ from screening.ledger import trail
 from screening.ledger.database import RUNS, TRAIL, Ledger
 from screening.ledger.entries import Acknowledged, GivenUp, append, nights_at, stated
 from screening.ledger.model_registry import every_series, find_series, retired
+from screening.ledger.nights import current_runs
 from screening.ledger.trail import Head
 from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS
@@ -101,8 +103,7 @@ def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[
     with ledger.writing() as connection:
         if series not in due or series in every_series(connection):
             series = find_series(connection, series)
-        mine = (RUNS.c.series == series) & (RUNS.c.night == night) & ~RUNS.c.shadow
-        if connection.scalar(sa.select(RUNS.c.entry).where(mine).limit(1)) is not None:
+        if connection.execute(current_runs(series, None, RUNS.c.night == night)).first() is not None:
             raise UsageError(f"series {shown_series(series)} has the night of {night}: there is no need")
         return append(connection, ledger.clock(), GivenUp(series=series, night=night), why)
 
@@ -112,10 +113,8 @@ def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, re
     why = trail.reason_of(reason)
     with ledger.writing() as connection:
         series = find_series(connection, series)
-        mine = sa.select(RUNS.c.entry).where(RUNS.c.series == series, ~RUNS.c.shadow)
-        last = connection.scalar(mine.order_by(RUNS.c.night.desc(), RUNS.c.entry.desc()).limit(1))
-        nights = nights_at(connection, [] if last is None else [last])
-        reasons = [reason for facts in nights.values() for reason in facts.attention]
+        *_, last = [0, *(run.entry for run in connection.execute(current_runs(series)))]
+        reasons = [reason for night in nights_at(connection, [last]).values() for reason in night.attention]
         causes = sorted({(one.code, one.column) for one in reasons if one.code == code}, key=str)
         if not causes:
             codes = ", ".join(sorted({one.code for one in reasons})) or "none"
@@ -132,53 +131,54 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
     `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
     but those that were retired.
     """
+    first, last = sa.func.min(RUNS.c.entry).label("first"), sa.func.max(RUNS.c.entry).label("last")
+    entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(~RUNS.c.shadow)
     nights = defaultdict(list)
-    entries = sa.select(RUNS.c.series, RUNS.c.night, sa.func.min(RUNS.c.entry), sa.func.max(RUNS.c.entry))
     with ledger.reading() as connection:
-        for series, *night in connection.execute(
-            entries.where(~RUNS.c.shadow).group_by(RUNS.c.series, RUNS.c.night)
-        ):
-            nights[series].append((*night,))
+        for row in connection.execute(entered.group_by(RUNS.c.series, RUNS.c.night)):
+            nights[row.series].append(row)
         closed, excused_of = retired(connection), excuses(connection)
-        known = {shown_series(series): series for series in sorted(nights)}
+        series_of = {shown_series(series): series for series in sorted(nights)}
         pulses = []
-        for name in names or [name for name, series in known.items() if series not in closed]:
-            series = known.get(name, name)
+        for name in names or [name for name, series in series_of.items() if series not in closed]:
+            series = series_of.get(name, name)
             if entry := closed.get(series):
                 words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
                 pulses.append(Pulse(True, words, name))
             else:
                 pulses.append(_pulse(connection, name, excused_of[series], nights[series], due))
-    return pulses or [Pulse(bool(known), ALL_CLOSED if known else NEVER)]
+    return pulses or [Pulse(bool(series_of), ALL_CLOSED if series_of else NEVER)]
 
 
 def _pulse(
-    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[tuple[str, int, int]], due: Due
+    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[sa.Row[Any]], due: Due
 ) -> Pulse:
-    """What is to be said of a series, by night with its first entry and the one in force."""
-    there = [one for one in nights if one[0] <= due.latest]
-    asked = [one for one in there if due.night is not None and one[0] == due.night.isoformat()]
-    last, first, entry = max(asked or there, default=("", 0, 0))
+    """What is to be said of a series, by its nights, each with its first entry and the one in force."""
+    latest, asked_for = due.latest, str(due.night)
+    believed = [row for row in nights if row.night <= latest]
+    wanted = [row for row in believed if row.night == asked_for]
+    row = max(wanted or believed, key=lambda row: row.night, default=None)
+    last = "" if row is None else row.night
     given_up = _given_up(excused, last, due)
-    if not last:
+    if row is None:
         return Pulse(bool(given_up), given_up or NEVER, name)
     # Another revision of a night does not make it younger.
-    came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == first)))
+    came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)))
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
-    facts = nights_at(connection, [entry])[entry]
+    night = nights_at(connection, [row.last])[row.last]
     fault, waits = _fault(last, hours, due)
     words = [
-        f"night {last}, {hours:.1f} h ago: {facts.flagged} of {facts.scored} flagged",
+        f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged",
         given_up or fault or waits,
     ]
     words += [
         f"acknowledged until {day}: {reason.words.removesuffix('.')}"
-        for reason in facts.attention
+        for reason in night.attention
         if (day := excused.acknowledged(reason, last)) is not None
     ]
     # What wants attention says it once the day is past.
-    if facts.review_by is not None and facts.review_by <= (due.now + SOON).date().isoformat():
-        words.append(f"its model is to be reviewed by {facts.review_by}")
+    if night.review_by is not None and night.review_by <= (due.now + SOON).date().isoformat():
+        words.append(f"its model is to be reviewed by {night.review_by}")
     return Pulse(
         fine=bool(given_up or not fault),
         said="; ".join(filter(None, words)),
@@ -186,9 +186,9 @@ def _pulse(
         night=last,
         came=came,
         age_hours=hours,
-        attention=excused.heard(facts.attention, last),
-        counts={name: getattr(facts, name) for name in COUNTED},
-        review_by=facts.review_by,
+        attention=excused.heard(night.attention, last),
+        counts={name: getattr(night, name) for name in COUNTED},
+        review_by=night.review_by,
     )
 
 
@@ -262,10 +262,10 @@ def exposition(pulses: Sequence[Pulse]) -> str:
     families |= {name: [(label, of_it[name]) for label, of_it in figures] for name in HELP}
     lines = []
     for name, values in families.items():
-        known = [f"{name}{label} {value:.17g}" for label, value in values if value is not None]
-        if known:
+        samples = [f"{name}{label} {value:.17g}" for label, value in values if value is not None]
+        if samples:
             words = HELP.get(name, "1 where the ledger was read and holds a series.")
-            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", *known]
+            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", *samples]
     return "\n".join(lines) + "\n"
 
 

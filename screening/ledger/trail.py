@@ -57,8 +57,8 @@ class Part:
         """SHA-256 over the facts, and over the digests of the names as they were first written."""
         whole = hashlib.sha256(plain([self.what, self.facts, len(self.names)]).encode())
         for place, name in enumerate(self.names):
-            known = self.gone.get(str(place))
-            whole.update(bytes.fromhex(known) if known else self.leaf(place, name))
+            before = self.gone.get(str(place))
+            whole.update(bytes.fromhex(before) if before else self.leaf(place, name))
         return whole.hexdigest()
 
     def leaf(self, place: int, name: str) -> bytes:
@@ -142,7 +142,9 @@ def _finite(text: str) -> float:
 
 def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
     """Entries in order, all or those of which something holds, with their parts; some at a time in memory."""
-    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number).where(*which)
+    joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
+    if which:
+        joined = joined.where(PARTS.c.entry.in_(sa.select(TRAIL.c.number).where(*which)))
     rows = paged(connection, joined)
     columns = [column.name for column in TRAIL.columns]
     for values, of_entry in groupby(rows, lambda row: row[: len(columns)]):
@@ -160,10 +162,7 @@ def paged(connection: sa.Connection, chosen: sa.Select[Any]) -> Iterator[sa.Row[
 
 def parts_of(connection: sa.Connection, numbers: Sequence[int], what: str) -> dict[int, Part]:
     """By number the part of this name of these entries, of which each has one."""
-    chosen = sa.select(PARTS).where(PARTS.c.what == what)
-    rows = (
-        row for some in portions(numbers) for row in connection.execute(chosen.where(PARTS.c.entry.in_(some)))
-    )
+    rows = rows_in(connection, sa.select(PARTS).where(PARTS.c.what == what), PARTS.c.entry, numbers)
     return {row.entry: part_in(row) for row in rows}
 
 
@@ -184,9 +183,17 @@ def plain(value: Any) -> str:
     return text
 
 
-Each = TypeVar("Each")
+Value = TypeVar("Value")
 
 
-def portions(values: Sequence[Each], at_once: int = 500) -> Iterator[Sequence[Each]]:
+def portions(values: Sequence[Value], at_once: int = 500) -> Iterator[Sequence[Value]]:
     """The values in their order, some at a time: more in one statement are too many for some databases."""
     return (values[first : first + at_once] for first in range(0, len(values), at_once))
+
+
+def rows_in(
+    connection: sa.Connection, chosen: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[object]
+) -> Iterator[sa.Row[Any]]:
+    """Rows of a choice that have one of many values in a column."""
+    for portion in portions(values):
+        yield from connection.execute(chosen.where(column.in_(portion)))

@@ -164,8 +164,9 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
     `which`: what holds for the verdicts that are looked at.
     """
-    mine, latest = [REVIEWS.c.key, REVIEWS.c.case_id], [REVIEWS.c.given.desc(), REVIEWS.c.entry.desc()]
-    turn = sa.func.row_number().over(partition_by=[*mine, REVIEWS.c.reviewer], order_by=latest)
+    reviewer = [REVIEWS.c.key, REVIEWS.c.case_id, REVIEWS.c.reviewer]
+    latest = [REVIEWS.c.given.desc(), REVIEWS.c.entry.desc()]
+    turn = sa.func.row_number().over(partition_by=reviewer, order_by=latest)
     last = sa.select(REVIEWS, turn.label("turn")).where(*which).subquery()
     case, latest = [last.c.key, last.c.case_id], [last.c.given.desc(), last.c.entry.desc()]
     side = sa.case((last.c.verdict.in_(HAS_IT), 1), (last.c.verdict == "ruled out", -1), else_=0)
@@ -213,15 +214,15 @@ def review(
     if token is not None:
         reviewer["token"] = hashlib.sha256(read_secret(token, LONGEST_TOKEN).strip()).hexdigest()
     document = RunDocument.from_dict(read_document(run, "run"))
-    known = document.ledger
-    if known is None:
+    entered = document.ledger
+    if entered is None:
         raise UsageError(f"{run} was scored without --ledger, so there is no memory for its verdicts")
-    if series is not None and known.series != series:
-        raise UsageError(f"{run} is not of series {series} but of {known.series}")
+    if series is not None and entered.series != series:
+        raise UsageError(f"{run} is not of series {series} but of {entered.series}")
     with ledger.reading() as connection:
-        _, cases = reviewable(connection, known.key)
+        _, cases = reviewable(connection, entered.key)
     given = _read(Path(verdicts), document, cases)
-    outcomes = record_verdicts(ledger, known.key, given, reviewer)
+    outcomes = record_verdicts(ledger, entered.key, given, reviewer)
     return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | outcomes
 
 

@@ -169,7 +169,7 @@ def _batches(
             "the cohort was read by another contract than the model's; read it with "
             "read_cohort(source, model.contract, label=...), or give its file"
         )
-    rows = replace(cohort, values=cohort.values.only(wanted))
+    rows = replace(cohort, values={name: cohort.values[name] for name in wanted})
     batches = [rows]
     if model.lesions is not None:
         names = np.asarray(rows.group)

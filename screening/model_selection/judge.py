@@ -322,8 +322,8 @@ def _too_few(name: str, m: int, rule: MinSensitivity) -> str:
     most = 1 - 1 / (m + 1) if rule.confidence is None else (1 - rule.confidence) ** (1 / m)
     return (
         f"{m} case(s) of {name} are too few to promise sensitivity {rule.value:g}{sure}: every row would be "
-        f"flagged. Bring {'more' if np.isinf(needed) else int(needed)} cases or more, or ask for less: "
-        f"--min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
+        f"flagged. {'More' if np.isinf(needed) else f'At least {needed:.0f}'} cases are needed, or ask for "
+        f"less: --min-sensitivity {np.floor(100 * most) / 100:g}, or another rule such as --max-flag-rate 0.1"
     )
 
 

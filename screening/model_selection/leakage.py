@@ -82,7 +82,7 @@ def without(cohort: Cohort, columns: Sequence[str]) -> Cohort:
     """The cohort with fewer features."""
     kept = {name: feature for name, feature in cohort.contract.features.items() if name not in columns}
     contract = cohort.contract.model_copy(update={"features": kept})
-    return replace(cohort, contract=contract, values=cohort.values.only(kept))
+    return replace(cohort, contract=contract, values={name: cohort.values[name] for name in kept})
 
 
 # A column alone with this AUROC at least, and this share of what the model has above chance, carries it.

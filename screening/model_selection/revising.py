@@ -11,6 +11,7 @@ from screening.data.dependence import CODE as ROWS_OF_ONE_PATIENT
 from screening.data.ids import ROW_NUMBERS
 from screening.errors import ModelError, UsageError
 from screening.estimators.ensembles import FoldEnsemble
+from screening.io.columns import count_rows
 from screening.metrics.operating_point import overall
 from screening.metrics.ties import hashed
 from screening.model_selection.held_out import HeldOut
@@ -69,7 +70,7 @@ def set_threshold(model: Model, rule: Rule, reason: str, watched: str | None = N
         model,
         document=document.to_dict(),
         calibration=scores.calibration(thresholds),
-        held_out=model.held_out.but({"score": overall(scores.scores, thresholds)}),
+        held_out={**model.held_out, "score": overall(scores.scores, thresholds)},
         directory=None,
     )
 
@@ -156,7 +157,7 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
     again by `retrain_by`, or an earlier day set before. ModelError where nobody else is in it.
     """
     table = model.held_out
-    gone = np.zeros(table.n_rows, dtype=bool)
+    gone = np.zeros(count_rows(table), dtype=bool)
     for column in NAMES:
         if column in table:
             gone |= (table[column] == name).astype(bool)
@@ -164,7 +165,7 @@ def without_patient(model: Model, name: str, retrain_by: datetime.date, today: d
         return None
     if gone.all():
         raise ModelError("nobody else is in its held-out scores; remove the model")
-    facts, rest = model.facts, table.take(~gone)
+    facts, rest = model.facts, {name: values[~gone] for name, values in table.items()}
     note = f"the held-out scores of a patient were erased on {today}; the figures are as they were with them"
     training = facts.training.replace(notes=[*facts.training.notes, note])
     document = facts.replace(training=training)

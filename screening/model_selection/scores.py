@@ -11,7 +11,7 @@ import numpy as np
 
 from screening.errors import ModelError
 from screening.estimators.ensembles import Pooling
-from screening.io.columns import Columns
+from screening.io.columns import Columns, count_rows
 from screening.metrics.calibration import group_maxima, likeliest
 from screening.metrics.operating_point import ThresholdSelector, overall
 from screening.model_selection.folds import Study
@@ -179,7 +179,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
     """The held-out scores that a stored model was judged by; ModelError where it holds none."""
     table, facts = model.held_out, model.facts
     task, validation = Task.of(facts.task), facts.validation
-    if not table.n_rows or not set(task.score_columns) <= set(table):
+    if not count_rows(table) or not set(task.score_columns) <= set(table):
         raise ModelError("the model holds no held-out scores to choose from; train it again")
     groups = table["unit" if "unit" in table else "group"] if validation.grouped else None
     predictive = validation.predictive[task.watched[0]]
@@ -197,7 +197,7 @@ def held_out_scores(model: Model) -> HeldOutScores:
         recipe=facts.recipe.name,
         one_class=validation.encoded_by == "negatives",
         n_settings=validation.search.n_candidates,
-        subgroups=Columns(subgroups, table.n_rows) if subgroups else None,
+        subgroups=subgroups or None,
         shares=validation.prevalence,
         prevalence=predictive.rows[1].prevalence if predictive.source == "given" else None,
         methods={

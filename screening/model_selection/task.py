@@ -110,7 +110,9 @@ def infer_task(cohort: Cohort, several: bool) -> tuple[Task, list[str]]:
     if cohort.label is not None:
         refuse_unlabelled(cohort.label, column)
     if len(classes) < 2:
-        raise UsageError(f"column {column}: there must be rows of at least two classes")
+        raise UsageError(
+            f"column {column}: every row has the same label; is it the outcome? Name its column with --label"
+        )
     positives = cohort.positives() if cohort.contract.positive or len(classes) == 2 or not several else {}
     rest = [name for name in classes if not any(name in labels for labels in positives.values())]
     if not rest:

@@ -240,7 +240,7 @@ def _table(judgement: Judgement, sample: Cohort, held: np.ndarray) -> Columns:
     if groups is not None and groups is not sample.group:
         table["unit"] = groups
     table |= {HELD: held, "label": labels_of(sample)}
-    return Columns(table | judgement.held.columns(judgement.thresholds), sample.n_rows)
+    return table | judgement.held.columns(judgement.thresholds)
 
 
 def _self_test(encoder: Encoder, sample: Cohort) -> np.ndarray:

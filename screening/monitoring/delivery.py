@@ -68,15 +68,16 @@ def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[i
     `before`, `now`: of each night the hashes of its patients, the lowest `most` of them. Where there are
     more, those below the lower of both ends are a sample of both nights.
     """
-    end = min((max(some) for some in (before, now) if len(some) >= most), default=None)
-    sample = {one for one in before if end is None or one <= end}
+    end = min((max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None)
+    sample = {patient for patient in before if end is None or patient <= end}
     return len(sample), len(sample.intersection(now))
 
 
 def share_that_stays(nights: Iterable[Delivery]) -> float | None:
     """Share of a night's patients that are there on the next night too; None where nobody is recognised."""
-    pairs = [(one.before, one.still or 0) for one in nights if one.before]
-    before, still = (sum(some) for some in zip(*pairs, strict=True)) if pairs else (0, 0)
+    recognised = [night for night in nights if night.before]
+    before = sum(night.before or 0 for night in recognised)
+    still = sum(night.still or 0 for night in recognised)
     return (still + 0.5) / (before + 1) if before else None
 
 
@@ -91,39 +92,40 @@ def examine(
     other_ids: Sequence[str] = (),
     same_table: Sequence[Elsewhere] = (),
 ) -> tuple[Delivery, list[Finding]]:
-    """Hold a night's delivery against what was expected of it; return it with what was found, and that.
+    """Hold a night's delivery against what was expected of it; return it with the findings' codes, and these.
 
     `past`: by night those of the series that were in force before this one; `other_ids`: in what the ids are
     written unlike those of training; `same_table`: nights that had the same table.
     """
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
-    known_ids = any(OTHER_IDS in one.found for one in past.values())
+    known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
     nights = {day: past[day] for day in sorted(past) if day < night and past[day].measure}
-    beside = _Beside(night, tonight, dict([*nights.items()][-WINDOW:]))
+    history = _History(night, tonight, dict([*nights.items()][-WINDOW:]))
     findings = [
         *_of_table(night, same_table),
         *_of_ids(() if known_ids else other_ids),
         *_as_stated(n_files, tonight.rows, files_expected, rows_expected),
-        *beside.times(),
+        *history.times(),
     ]
-    if len(beside.nights) >= FEWEST:
-        expected = beside.rows_expected()
+    if len(history.nights) >= FEWEST:
+        expected = history.rows_expected()
         low, high = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
-        tonight = beside.tonight = tonight.replace(usual=(int(np.ceil(low)), int(high)))
-        findings += beside.whole(expected)
-    found = tuple(each.reason.code for each in findings) + (OTHER_IDS,) * bool(known_ids and other_ids)
-    return tonight.replace(found=found, doubtful=any(f.chance < DOUBTFUL for f in findings)), findings
+        tonight = history.tonight = tonight.replace(usual=(int(np.ceil(low)), int(high)))
+        findings += history.whole(expected)
+    codes = [finding.reason.code for finding in findings] + [OTHER_IDS] * bool(known_ids and other_ids)
+    doubtful = any(finding.chance < DOUBTFUL for finding in findings)
+    return tonight.replace(found=tuple(codes), doubtful=doubtful), findings
 
 
 def _of_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:
-    for one in same_table:
-        whose = f" of series {one.series}" if one.series else ""
-        if one.night != night:
-            words = f"The table is that of the night of {one.night}{whose}, byte for byte."
+    for twin in same_table:
+        whose = f" of series {twin.series}" if twin.series else ""
+        if twin.night != night:
+            words = f"The table is that of the night of {twin.night}{whose}, byte for byte."
             yield Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
             return
         # Two screens may read one ward's table every night; two wards have tables of their own.
-        if one.series and one.differs:
+        if twin.series and twin.differs:
             words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
             yield Finding(Reason("table_of_another_series", words, remedy=WHOLE))
             return
@@ -148,7 +150,7 @@ def _as_stated(
         yield Finding(Reason("rows_unexpected", words, None, n_rows, rows[n_rows > rows[1]], WHOLE))
 
 
-class _Beside:
+class _History:
     """Tonight beside the last nights that were as expected."""
 
     def __init__(self, night: str, tonight: Delivery, nights: Mapping[str, Delivery]):
@@ -159,13 +161,14 @@ class _Beside:
 
     def rows_expected(self) -> stats.rv_continuous:
         """Square root of tonight's rows, by those of the night before it and by the weekday."""
-        roots = np.sqrt([one.rows for one in self.nights])
+        roots = np.sqrt([night.rows for night in self.nights])
         middle = float(roots.mean())
         last = np.concatenate([[0.0], roots - middle])
         design = np.column_stack([np.ones(len(last)), last, self.weekdays])
         # Of a ward only those who came or went make the difference; rows of one patient do so together.
-        each = sum(one.rows for one in self.nights) / max(sum(one.units for one in self.nights), 1)
-        spread = POISSON * np.sqrt(each * min(1.0, 2 * (1 - self.stay)))
+        units = sum(night.units for night in self.nights)
+        rows_of_each = sum(night.rows for night in self.nights) / max(units, 1)
+        spread = POISSON * np.sqrt(rows_of_each * min(1.0, 2 * (1 - self.stay)))
         weekday = max(0.1, OF_WEEKDAY * middle / 2 * (1 - self.stay))
         scale = np.array([10 * middle, spread, *[weekday] * 7])
         return _next(roots, design, np.array([middle, self.stay, *[0.0] * 7]), scale, spread)
@@ -195,8 +198,8 @@ class _Beside:
 
     def _unchanged(self, stay: float) -> Iterator[Finding]:
         """Whether the patients are those of the last night, though some leave and come every day."""
-        before, seen = self.tonight.before or 0, [one for one in self.nights if one.before]
-        came = np.mean([one.units - (one.still or 0) for one in seen])
+        before, recognised = self.tonight.before or 0, [night for night in self.nights if night.before]
+        came = np.mean([night.units - (night.still or 0) for night in recognised])
         chance = float(stay**before * np.exp(-came))
         if self.tonight.still == before == self.tonight.units and chance < UNCHANGED:
             words = f"The patients are those of {self.days[-2]}: none of {before} has left, and nobody came."
@@ -204,10 +207,10 @@ class _Beside:
 
     def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
         """Square root of how many of so many leave, by the weekday."""
-        pairs = [one for one in self.nights if one.before]
-        roots = np.sqrt([(one.before or 0) - (one.still or 0) + ANSCOMBE for one in pairs])
-        sizes = np.sqrt([*(one.before or 0 for one in pairs), before * (1 - stay) / (1 - self.stay)])
-        weekdays = self.weekdays[[*(bool(one.before) for one in self.nights), True]]
+        recognised = [night for night in self.nights if night.before]
+        roots = np.sqrt([(night.before or 0) - (night.still or 0) + ANSCOMBE for night in recognised])
+        sizes = np.sqrt([*(night.before or 0 for night in recognised), before * (1 - stay) / (1 - self.stay)])
+        weekdays = self.weekdays[[*(bool(night.before) for night in self.nights), True]]
         design = sizes[:, None] * np.column_stack([np.ones(len(sizes)), weekdays])
         usual = np.sqrt(1 - self.stay)
         scale = np.array([10.0, *[usual * OF_WEEKDAY / 2] * 7])
@@ -219,19 +222,19 @@ class _Beside:
         if newest is None:
             return
         old = (self.dates[-1] - datetime.date.fromisoformat(newest)).days
-        dated = [(date, one) for date, one in zip(self.dates, self.nights, strict=False) if one.newest]
-        usual = [(date - datetime.date.fromisoformat(one.newest or "")).days for date, one in dated]
+        dated = [(date, night) for date, night in zip(self.dates, self.nights, strict=False) if night.newest]
+        usual = [(date - datetime.date.fromisoformat(night.newest or "")).days for date, night in dated]
         if old < min([-1, *usual]):
             words = f"The newest row is of {newest}, a day still to come."
             yield Finding(Reason("rows_of_days_to_come", words, None, old, min([-1, *usual]), TONIGHT), OLD)
-        of_one_day = all(one.oldest == one.newest for one in [self.tonight, *(one for _, one in dated)])
+        of_one_day = all(night.oldest == night.newest for night in [self.tonight, *dict(dated).values()])
         if len(usual) < FEWEST:
             bound = 1 if of_one_day and self.tonight.rows >= FEWEST else OLD_AT_FIRST
         elif of_one_day:
             bound = max(usual)
         else:
             # A day brings a new row with a chance of its own, as if one day before these had brought none.
-            none = 1 - (1 + len(usual)) / (2 + len(usual) + sum(each for each in usual if each > 0))
+            none = 1 - (1 + len(usual)) / (2 + len(usual) + sum(days for days in usual if days > 0))
             bound = max(*usual, int(np.log(OLD) / np.log(none)))
         if old > bound:
             words = f"The newest row is of {newest}, {old} days before the night; at most {bound} are usual."
@@ -239,21 +242,21 @@ class _Beside:
 
 
 def _next(
-    seen: np.ndarray, design: np.ndarray, mean: np.ndarray, scale: np.ndarray, spread: float
+    values: np.ndarray, design: np.ndarray, mean: np.ndarray, scale: np.ndarray, spread: float
 ) -> stats.rv_continuous:
     """Student's t of the value that follows some: linear regression with a conjugate prior.
 
-    `seen`, shape (n,): the values; `design`, shape (n + 1, p): what explains them, and in its last row the
-    value to come; `mean`, `scale`, shape (p,): of the coefficients before anything is seen; `spread`: of the
+    `values`, shape (n,); `design`, shape (n + 1, p): what explains them, and in its last row the value to
+    come; `mean`, `scale`, shape (p,): of the coefficients before anything is seen; `spread`: of the
     values about their line, as sure as `WORTH` nights would make it.
     """
     past, now = design[:-1], design[-1]
-    precision = np.diag(np.square(spread / scale))
-    known = past.T @ past + precision
-    coefficients = np.linalg.solve(known, past.T @ seen + precision @ mean)
+    prior = np.diag(np.square(spread / scale))
+    precision = past.T @ past + prior
+    coefficients = np.linalg.solve(precision, past.T @ values + prior @ mean)
     off = coefficients - mean
-    misfit = np.square(seen - past @ coefficients).sum() + off @ precision @ off
+    misfit = np.square(values - past @ coefficients).sum() + off @ prior @ off
     # What was fitted is no longer free to spread: the weekdays of few nights fit them nearly exactly.
-    freedom = WORTH + len(seen) - np.trace(np.linalg.solve(known, past.T @ past))
-    variance = (WORTH * spread**2 + misfit) / freedom * (1 + now @ np.linalg.solve(known, now))
+    freedom = WORTH + len(values) - np.trace(np.linalg.solve(precision, past.T @ past))
+    variance = (WORTH * spread**2 + misfit) / freedom * (1 + now @ np.linalg.solve(precision, now))
     return stats.t(freedom, now @ coefficients, np.sqrt(variance))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from screening.contract.contract import Contract
-from screening.io.columns import Columns, absent
+from screening.io.columns import Columns, absent, count_rows
 from screening.monitoring import tests
 from screening.monitoring.tests import effective_units, ks, psi, total_variation
 from screening.monitoring.units import UnitShift, conversions_of, unit_shift
@@ -45,7 +45,8 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
     (shape (n_rows,)): rows of one group are alike, so groups, not rows, tell how sure a difference is.
     `n_units` of the profile is the effective number of rows; texts and codes come the most frequent first.
     """
-    units = features.n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
+    n_rows = count_rows(features)
+    units = n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
     described: dict[str, NumberProfile | TextProfile] = {}
     for name, feature in contract.features.items():
         values = features[name]
@@ -56,7 +57,7 @@ def profile(features: Columns, contract: Contract, groups: np.ndarray | None = N
             described[name] = TextProfile(
                 counts=dict(ordered[:MOST_CATEGORIES]), more=sum(n for _, n in ordered[MOST_CATEGORIES:])
             )
-    return Profile(n_rows=features.n_rows, n_units=units, features=described)
+    return Profile(n_rows=n_rows, n_units=units, features=described)
 
 
 def _numbers(values: np.ndarray) -> NumberProfile:
@@ -146,9 +147,21 @@ class Column:
         """Count the typed values of one batch."""
         self.n_rows += len(values)
         if isinstance(self.past, NumberProfile):
-            self._add_numbers(values, self.past)
-        else:
-            self._add_texts(texts(values))
+            values = values[np.isfinite(values)]
+            self.present += values.size
+            self.counts += binned(values, np.asarray(self.past.edges, float))
+            if self.past.range:
+                low, high = self.past.range
+                self.outside += int(np.count_nonzero((values < low) | (values > high)))
+            self.sample.add(values)
+            return
+        for text, n in texts(values).items():
+            self.present += n
+            if text in self._places:
+                self.counts[self._places[text]] += n
+            elif not self.more:
+                # Past the bound single texts are no longer told apart.
+                self.unseen[text if text in self.unseen or len(self.unseen) < MOST_UNSEEN else ""] += n
 
     def add_unlisted(self, n_rows: int) -> None:
         """Count rows whose text stands for no value at all."""
@@ -166,25 +179,6 @@ class Column:
             place = steps(self.expected, TENTHS)
             return psi(np.bincount(place, self.expected), np.bincount(place, self.counts))
         return psi(np.append(self.expected, self.more), np.append(self.counts, self.unseen.total()))
-
-    def _add_numbers(self, values: np.ndarray, past: NumberProfile) -> None:
-        values = values[np.isfinite(values)]
-        self.present += values.size
-        self.counts += binned(values, np.asarray(past.edges, float))
-        if past.range:
-            low, high = past.range
-            self.outside += int(np.count_nonzero((values < low) | (values > high)))
-        self.sample.add(values)
-
-    def _add_texts(self, counted: Mapping[str, int]) -> None:
-        for text, n in counted.items():
-            self.present += n
-            if text in self._places:
-                self.counts[self._places[text]] += n
-            elif not self.more:
-                # Past the bound single texts are no longer told apart.
-                known = text in self.unseen or len(self.unseen) < MOST_UNSEEN
-                self.unseen[text if known else ""] += n
 
 
 # Of nights from the population of training at most the sum of these raise any alarm: one in a hundred.
@@ -220,11 +214,6 @@ class Reference:
     worth: float
     remedy: str
     n_bins: int | None = None
-
-    @property
-    def is_training(self) -> bool:
-        """Whether categories and range are its own."""
-        return self.n_bins is None
 
 
 def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
@@ -289,7 +278,7 @@ class Gates:
     ) -> None:
         """Take in the rows of one batch, before normalisation; `unlisted` texts are not in the contract."""
         self.__dict__.pop("shifts", None)
-        self.n_rows += features.n_rows
+        self.n_rows += count_rows(features)
         if groups is not None:
             self.groups.update(groups)
         for name, column in self.columns.items():
@@ -309,7 +298,7 @@ class Gates:
     def stops(self) -> list[Reason]:
         """Reasons not to score at all: columns in other units than the model's, by contract."""
         return [
-            _of_unit(name, shift)
+            _unit_changed(name, shift)
             for name, shift in self.shifts.items()
             if shift and shift.sure and self.contract.unit_policy(name) == "stop"
         ]
@@ -332,11 +321,11 @@ class Gates:
         reasons = list[Reason]()
         for name, column in self.columns.items():
             shift = self.shifts.get(name)
-            told = shift is not None and (own is None or shift.sure or shift.share < 1)
-            if shift is not None and told:
-                reasons.append(_of_unit(name, shift))
-            values = name in self.measured and not told
-            reasons += self._beside(own or self.training, name, column, values)
+            changed = shift is not None and (own is None or shift.sure or shift.share < 1)
+            if shift is not None and changed:
+                reasons.append(_unit_changed(name, shift))
+            values = name in self.measured and not changed
+            reasons += self._differences(own or self.training, name, column, values)
         return reasons
 
     def counts(self) -> dict[str, Any]:
@@ -356,9 +345,8 @@ class Gates:
                 unseen=column.unseen.total(),
                 normalised=name not in self.measured,
                 alarm=name in self.measured
-                and any(
-                    one.code == "values_differ" for one in self._beside(self.training, name, column, True)
-                ),
+                and "values_differ"
+                in {reason.code for reason in self._differences(self.training, name, column, True)},
             )
             for name, column in self.columns.items()
         }
@@ -384,12 +372,15 @@ class Gates:
             differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
         )  # fmt: skip
 
-    def _beside(self, past: Reference, name: str, column: Column, values: bool) -> Iterator[Reason]:
+    def _differences(self, past: Reference, name: str, column: Column, values: bool) -> list[Reason]:
         """In what a column differs from a reference by more than chance; `values`: in its values too."""
         now, before = column.tonight(past.n_bins), past.columns[name]
+        shares, shares_before = _shares(now), _shares(before)
+        differences = list[tuple[str, str, str, float]]()  # Gate, code, words, and how likely by chance.
         for gate, (code, words, least) in SHARES.items():
-            (events, rows), (earlier, rows_before) = _share(gate, now), _share(gate, before)
-            usual, own = earlier / max(rows_before, 1), past.is_training and gate != "missing"
+            (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
+            # Categories and range are training's own.
+            usual, own = earlier / max(rows_before, 1), past is self.training and gate != "missing"
             if not events or events / rows - usual < least or (gate == "outside" and not values):
                 continue
             counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth
@@ -398,8 +389,8 @@ class Gates:
                 p = tests.never_seen(unseen, before[N_SHARES:] * past.worth, counts[1])
             else:
                 p = tests.outside(counts[0], counts[1], counts[3]) if own else tests.more_often(*counts)
-            words = f"{events} of {rows} rows {words}" + ("" if own else f", {past.where} {usual:.0%}")
-            yield from self._sure(gate, code, name, words, p, past)
+            beside = "" if own else f", {past.where} {usual:.0%}"
+            differences.append((gate, code, f"{events} of {rows} rows {words}{beside}", p))
         bins, bins_before = now[N_SHARES:] * self.worth, before[N_SHARES:] * past.worth
         distance = column.distance(bins_before, bins) or 0.0
         if values and distance >= WORTH_SAYING:
@@ -408,24 +399,21 @@ class Gates:
             else:
                 p = tests.other_shares(bins, bins_before)
             words = f"distributed otherwise than {past.where} (distance {distance:.2f})"
-            yield from self._sure("values", "values_differ", name, words, p, past)
-
-    def _sure(
-        self, gate: str, code: str, name: str, words: str, p: float, past: Reference
-    ) -> Iterator[Reason]:
-        """What a gate says, where chance does not explain it."""
-        if p < self.allowed[gate]:
-            yield Reason(code, f"{name}: {words}.", name, p, self.allowed[gate], past.remedy)
+            differences.append(("values", "values_differ", words, p))
+        return [
+            Reason(code, f"{name}: {words}.", name, p, self.allowed[gate], past.remedy)
+            for gate, code, words, p in differences
+            if p < self.allowed[gate]
+        ]
 
 
-def _share(gate: str, counts: np.ndarray) -> tuple[float, float]:
-    """Of how many rows how many a gate counts."""
+def _shares(counts: np.ndarray) -> dict[str, tuple[float, float]]:
+    """By gate, of how many rows how many it counts."""
     rows, present, unseen, outside = counts[:N_SHARES].tolist()
-    events = {"missing": rows - present, "unseen": unseen, "outside": outside}
-    return events[gate], rows if gate == "missing" else present
+    return {"missing": (rows - present, rows), "unseen": (unseen, present), "outside": (outside, present)}
 
 
-def _of_unit(name: str, shift: UnitShift) -> Reason:
+def _unit_changed(name: str, shift: UnitShift) -> Reason:
     conversion = shift.conversion
     units = f"in {conversion.after} instead of {conversion.before}" if conversion.after else "in another unit"
     if shift.share < 1:

@@ -152,8 +152,8 @@ def quantity_named(name: str) -> Quantity | None:
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
-    told = [each for each in QUANTITIES if any(wanted <= words for wanted in each.names)]
-    return told[0] if len(told) == 1 else None
+    named = [quantity for quantity in QUANTITIES if any(wanted <= words for wanted in quantity.names)]
+    return named[0] if len(named) == 1 else None
 
 
 def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
@@ -165,10 +165,8 @@ def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
     quantity, written = quantity_named(name), standard_unit(unit)
     if quantity and not written:
         return tuple(_between(quantity, None))
-    if quantity and any(_spelled(each) == written for each, _ in quantity.units):
-        return tuple(_between(quantity, written))
-    for kind in KINDS:
-        if any(each == written for each, _ in kind.units):
+    for kind in (*filter(None, [quantity]), *KINDS):
+        if any(_spelled(unit) == written for unit, _ in kind.units):
             return tuple(_between(kind, written))
     return POWERS_OF_TEN
 
@@ -191,7 +189,7 @@ def _spelled(unit: str) -> str:
     return unit.split(" of ")[0]
 
 
-_ALL_UNITS = frozenset(_spelled(unit) for each in (*QUANTITIES, *KINDS) for unit, _ in each.units)
+_ALL_UNITS = frozenset(_spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units)
 
 
 # More values than these change no verdict; they are every k-th of a night's sample.
@@ -264,13 +262,13 @@ class Density:
     def evidence(self, x: np.ndarray, units: float, honest: float) -> float:
         """Log likelihood of a night of `x`, worth `units` rows, over all honest shifts of it."""
         tempered = units / len(x)
-        there, near = float(np.median(x)) - self.middle, self.width / np.sqrt(max(units, 1.0))
+        off, near = float(np.median(x)) - self.middle, self.width / np.sqrt(max(units, 1.0))
         shifts = np.unique(
             np.concatenate(
                 [
                     np.linspace(-2, 2, 41) * self.width,
-                    there + np.linspace(-5, 5, 41) * near,
-                    np.linspace(min(there, 0), max(there, 0), 31),
+                    off + np.linspace(-5, 5, 41) * near,
+                    np.linspace(min(off, 0), max(off, 0), 31),
                 ]
             )
         )
@@ -295,42 +293,42 @@ def unit_shift(
     least, largest = training.range
     values = values[:: max(1, -(-len(values) // WEIGHED))]
     densities: dict[bool, Density] = {}
-    whole, part = [], []
-    for each in conversions:
-        log = not each.offset
+    whole, part = list[UnitShift](), list[UnitShift]()
+    for conversion in conversions:
+        log = not conversion.offset
         # Zero says nothing of a unit that only multiplies; where signs differ, nor does anything else.
-        told = values[values > 0] if log else values
-        if not told.size or (log and (least < 0 or largest <= 0)):
+        now = values[values > 0] if log else values
+        if not now.size or (log and (least < 0 or largest <= 0)):
             continue
         if log not in densities:
             densities[log] = Density(training, n_units, log)
-        units = min(night_units * len(told) / len(values), len(told))
-        of_rows = _by_row(told, each, densities[log])
+        density, then = densities[log], (now - conversion.offset) / conversion.factor
+        # On logarithms a factor is a shift; elsewhere it stretches the density.
+        stretch = 0.0 if log else float(np.log(conversion.factor))
+        if log:
+            now, then = np.log(now), np.log(then)
+        units = min(night_units * len(now) / len(values), len(now))
         # Where the night looks like training as a whole, only very few rows can still have changed together.
         if differs or units < FEW:
-            shift = _as_whole(told, each, densities[log], units)
+            shift = _as_whole(now, then, stretch, conversion, density, units)
             if shift.ratio >= (MAY_BE if differs else max(shift.bound, 1 / chance)):
                 whole.append(shift)
-        hits = int(of_rows.share * units)
-        often = hits >= FEWEST_ROWS and of_rows.share >= LEAST_SHARE
+        # Each row taken alone: the share that the conversion explains.
+        gains = density.log_at(then) - density.log_at(now) - stretch
+        share = float(np.mean(gains >= np.log(ROW_RATIO)))
+        hits = int(share * units)
+        often = hits >= FEWEST_ROWS and share >= LEAST_SHARE
         if often and binom.sf(hits - 1, int(units), 1 / ROW_RATIO) <= chance:
-            part.append(of_rows)
+            part.append(UnitShift(conversion, ROW_RATIO, ROW_RATIO, share))
     if whole:
         return max(whole, key=lambda shift: shift.ratio)
     return max(part, key=lambda shift: shift.share) if part else None
 
 
-def _converted_back(told: np.ndarray, conversion: Conversion) -> tuple[np.ndarray, np.ndarray, float]:
-    """Values as they are and converted back, as the density knows them, and the log of the stretch."""
-    back = (told - conversion.offset) / conversion.factor
-    if conversion.offset:
-        return told, back, float(np.log(conversion.factor))
-    # On logarithms a factor is a shift.
-    return np.log(told), np.log(back), 0.0
-
-
-def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units: float) -> UnitShift:
-    now, then, stretch = _converted_back(told, conversion)
+def _as_whole(
+    now: np.ndarray, then: np.ndarray, stretch: float, conversion: Conversion, density: Density, units: float
+) -> UnitShift:
+    """How much likelier a night is converted back, `then`, than as it is, `now`."""
     honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
     before, after = float(np.median(now)), float(np.median(then))
     if abs(after - density.middle) >= abs(before - density.middle):
@@ -342,14 +340,6 @@ def _as_whole(told: np.ndarray, conversion: Conversion, density: Density, units:
     return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)
 
 
-def _by_row(told: np.ndarray, conversion: Conversion, density: Density) -> UnitShift:
-    """The share of the rows that the conversion explains, each taken alone."""
-    now, then, stretch = _converted_back(told, conversion)
-    gains = density.log_at(then) - density.log_at(now) - stretch
-    share = float(np.mean(gains >= np.log(ROW_RATIO)))
-    return UnitShift(conversion, ROW_RATIO, ROW_RATIO, share)
-
-
 def _spread_out(training: NumberProfile, log: bool) -> tuple[np.ndarray, np.ndarray]:
     """Places that stand for the training values, and how many each stands for."""
     assert training.range is not None, "it has values"
@@ -358,8 +348,9 @@ def _spread_out(training: NumberProfile, log: bool) -> tuple[np.ndarray, np.ndar
     starts = np.array([low, *training.edges], dtype=float)
     counts = np.array(training.counts, dtype=float)
     if log:
-        there = ends > 0
-        starts, ends, counts = np.where(starts > 0, starts, ends)[there], ends[there], counts[there]
+        positive = ends > 0
+        starts = np.where(starts > 0, starts, ends)[positive]
+        ends, counts = ends[positive], counts[positive]
         starts, ends = np.log(starts), np.log(ends)
     # Edges are training values; only the two outer bins are so wide that they must be filled.
     places = [[end] for end in ends]

@@ -1,7 +1,7 @@
 """One axis-and-scale helper that serves every chart; the template only writes down what it computed.
 
 Coordinates are those of the SVG's view box. Kinds (`first`, `second`, `chance`, ...) become CSS classes, and
-each kind has its own dash or shape as well as its colour, so that nothing is told by colour alone.
+each kind has its own dash or shape as well as its colour, so that no difference lies in colour alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The run history: workload, what reviews found, what was missed, drift and changes."""
+"""The run history: workload, yield of reviews, missed cases, drift and changes."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _question(
 
 
 def _attention(used: Sequence[NightRun]) -> list[str]:
-    """What the nights in force said of themselves: each kind of reason, in its latest words."""
+    """Attention of the nights in force: each kind of reason, in its latest words."""
     by_kind: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
     for run in used:
         for reason in run.attention:
@@ -234,11 +234,11 @@ def charts(series: SeriesFacts, used: Sequence[NightRun], number: int) -> list[A
     predictive.line(nights, [t.value for t in trend], "first", "PPV")
     far = [run.drift.distance if run.drift else None for run in used]
     limit = [_limit(run.drift) if run.drift else None for run in used]
-    known = [value for value in [*far, *limit] if value is not None]
+    distances = [value for value in [*far, *limit] if value is not None]
     drift = _axes(
         f"drift-{number}", "Drift", "distance of a night's scores from those held out in training, "
         "with what chance alone exceeds on one night in twenty", "Distance",
-        (0, max([0.05, *known]) * 1.08), used,
+        (0, max([0.05, *distances]) * 1.08), used,
     )  # fmt: skip
     drift.line(nights, far, "first", "distance")
     drift.line(nights, limit, "second", "limit")

@@ -68,7 +68,7 @@ def strip(run: RunDocument) -> dict[str, object] | None:
         "room": _inside((room.score - scale.low) * across) if room else None,
         "each": f"one dot {one}" if each == 1 else f"one dot up to {fmt.plural(each, one)}",
         "past_cases": fmt.count(n_past),
-        "said": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
+        "spoken": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
         f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",
     }
 

@@ -158,7 +158,7 @@ def _slider(
         },
         "flagged": counts if tally.thresholds else None,
         "start": min(1000, max(0, round(1000 * (validated - low) / (high - low)))),
-        "said": f"threshold {fmt.fixed(validated, places)}, "
+        "spoken": f"threshold {fmt.fixed(validated, places)}, "
         f"sensitivity {fmt.percent(point.sensitivity)}, specificity {fmt.percent(point.specificity)}"
         + (f", {fmt.count(flagged)} flagged" if flagged is not None else ""),
     }
@@ -291,7 +291,7 @@ FIGURES = {
 
 
 def beside(model: ModelDocument) -> dict[str, object] | None:
-    """Return what stands beside other methods: figures, and in which the method is shown to differ."""
+    """Return the comparison with other methods: figures, and in which the method is shown to differ."""
     comparison = model.validation.comparison
     if comparison is None:
         return None
@@ -377,7 +377,7 @@ def _chance_at(calibration: Calibration, point: OperatingPointFacts) -> float | 
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
-    """Cases found less reviews in vain, each weighed by the odds at that chance (Vickers 2006)."""
+    """Cases found less unnecessary reviews, each weighed by the odds at that chance (Vickers 2006)."""
     hits = point.prevalence * (point.sensitivity.value or 0.0)
     in_vain = (1 - point.prevalence) * (1 - (point.specificity.value or 0.0))
     return hits - in_vain * chance / (1 - chance)

@@ -163,7 +163,7 @@ QUIET_NIGHTS = 3
 """Nights in a row without a case after which the table or the model is suspected, not the ward praised."""
 
 EVERYBODY = 20
-"""Patients of whom all are flagged before that is said: of fewer all may well have the condition."""
+"""Fewest patients, all of them flagged, that are a reason: of fewer all may well have the condition."""
 
 # Standard errors that 2 of 1,000 nights are beyond.
 IMPROBABLE = 3.1
@@ -459,13 +459,13 @@ def drift_words(counts: ScoreCounts | None) -> str:
         return f"Too few {who} were scored ({n}) to say whether tonight's scores are like those of training."
     training = f"those of training did when they were held out {_difference(counts)}"
     if not drift_alarms(counts):
-        said = f"as {training}: no sign that the patients or the measurements have changed"
+        direction = f"as {training}: no sign that the patients or the measurements have changed"
     else:
-        said = (
+        direction = (
             f"{_side(counts)} on the whole than {training}: the patients, the laboratory or the coding may "
             "have changed, and the validation estimates may not hold"
         )
-    return f"Tonight's {who} score {said}."
+    return f"Tonight's {who} score {direction}."
 
 
 def _whose(counts: ScoreCounts) -> str:

@@ -244,11 +244,11 @@ def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
     places = score_places(run.model, [*scores(run), case.score])
     line = line_of_case(run, case, places)
     threshold = next(point.threshold for point in run.model.points if point.label == case.label)
-    said = "Flagged" if case.flagged else "Not flagged"
+    remark = "Flagged" if case.flagged else "Not flagged"
     if case.rank is not None:
-        said += f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the highest score first"
+        remark += f": number {fmt.count(case.rank)} of {fmt.count(run.cases_total)}, the highest score first"
     facts = [*line.facts, ("Threshold", fmt.fixed(threshold, places))]
-    return replace(line, facts=facts, remarks=[said, *line.remarks])
+    return replace(line, facts=facts, remarks=[remark, *line.remarks])
 
 
 def line_of_group(
@@ -280,11 +280,11 @@ def _odds(run: RunDocument, case: Listed) -> dict[str, str]:
     """How likely a case is, drawn on 100 steps: its chance, or else how rare such a score is."""
     if isinstance(case, Case) and case.chance is not None:
         words, ends = fmt.chance(case.chance), fmt.chance_ci(case.chance)
-        return _drawn(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
+        return _scaled(words, f"chance {words}{_interval(ends)}", *case.chance.ends)
     words = f"top {fmt.percent(case.p_value)}"
     n = run.discoveries.n_calibration if run.discoveries else RAREST
     p, low, high = (None if end is None else _rarity(end, n) for end in case.p_value.ends)
-    return _drawn(words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low)
+    return _scaled(words, f"{words}{_interval(fmt.ci(case.p_value))}", p or 0.0, high, low)
 
 
 def _interval(ends: str) -> str:
@@ -296,10 +296,10 @@ def _rarity(p: float, n: int) -> float:
     return min(1.0, max(0.0, math.log(max(p, 1e-12)) / math.log(1 / (n + 1))))
 
 
-def _drawn(words: str, said: str, value: float, low: float | None, high: float | None) -> dict[str, str]:
+def _scaled(words: str, spoken: str, value: float, low: float | None, high: float | None) -> dict[str, str]:
     fill = Markup(f"M0 5h{100 * value:.0f}")
     reach = "" if low is None or high is None else f"M{100 * low:.0f} 5h{max(100 * (high - low), 1):.0f}"
-    return {"words": words, "said": said, "fill": fill, "reach": Markup(reach)}
+    return {"words": words, "spoken": spoken, "fill": fill, "reach": Markup(reach)}
 
 
 def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tuple[str, str]]:
@@ -341,7 +341,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
 
 
 def judged_words(case: Listed, in_a_row: str = " in a row") -> str:
-    """Return how long a case is flagged and what was last said of it, empty where nothing is known."""
+    """Return how long a case is flagged and its last verdict, empty where there is neither."""
     nights = f"{fmt.count(case.nights)} nights{in_a_row}" if case.nights and case.nights > 1 else ""
     last = case.last_verdict
     verdict = f"{WORDS.get(last.verdict, last.verdict)} on {fmt.name(last.night)}" if last else ""

@@ -127,7 +127,7 @@ class Promise(OfRule, Area, Rates, PredictiveValues):
 class ClassElsewhere(Document):
     """One watched class on the cohort.
 
-    `differences` are what was found minus what was promised (`lesions`: of the share found). `local` is the
+    `differences` are observed minus estimated in validation (`lesions`: of the share found). `local` is the
     operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
     """
 
@@ -135,6 +135,9 @@ class ClassElsewhere(Document):
     differences: Mapping[str, Estimate]
     local: OperatingPoint | None
     local_reason: str | None = None
+
+
+SHARES = {"sensitivity": "sensitivity", "specificity": "specificity", "ppv": "PPV"}
 
 
 class ExternalValidation(Document):
@@ -183,9 +186,9 @@ class ExternalValidation(Document):
         return [
             f"{point.label}: "
             + ", ".join(
-                f"{name} {getattr(point, name).in_percent} "
+                f"{title} {getattr(point, name).in_percent} "
                 f"(validation estimate {getattr(one.promise, name).in_percent})"
-                for name in ("sensitivity", "specificity", "ppv")
+                for name, title in SHARES.items()
             )
             + ("" if point.lesions is None else f", lesions found {point.lesions.sensitivity.in_percent}")
             + ("" if one.local is None else f"; its rule would choose {one.local.threshold:.4g} here")

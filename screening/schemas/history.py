@@ -257,7 +257,7 @@ class NightFigures(Document):
 
 
 class NightRun(NightFigures):
-    """One run of a night: what it counted, and what was said of it since."""
+    """One run of a night: what it counted, and the verdicts since."""
 
     night: str
     revision: int
@@ -406,7 +406,7 @@ class OverviewDocument(Document):
 
 
 class HookFacts(Document):
-    """How a command that was to be told of the night ended."""
+    """How a command that is run after the night ended."""
 
     command: str
     fine: bool

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from screening.data.ids import kept_lot
+from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
@@ -68,6 +67,9 @@ class Erasure:
     places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in PLACES}, init=False)
     retrain: dict[str, str] = field(default_factory=dict, init=False)
     left: list[str] = field(default_factory=list, init=False)
+    # What the register lists or lies below these places, and what shows a run that names one of those meant.
+    artefacts: list[Artefact] = field(default_factory=list, init=False)
+    naming: set[Path] = field(default_factory=set, init=False)
 
     def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
@@ -78,35 +80,28 @@ class Erasure:
         patient's row, with the day after which each scores no more, and what could not be done and was
         `left`, with why.
         """
-        artefacts = self._artefacts()
+        registered = self._registered()
+        self.artefacts.extend(registered)
+        self.artefacts.extend(self._unregistered({artefact.place for artefact in registered}))
         with self.ledger.reading() as connection:
             keys, earlier = runs_naming(connection, self.scope.patient), unreached(connection)
-        # What shows such a run, or was there when an earlier erasure could not reach all that one showed.
-        naming = {
+        # Or was there when an earlier erasure could not reach all that one showed.
+        self.naming.update(
             artefact.place
-            for artefact in artefacts
+            for artefact in registered
             if artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
-        }
+        )
         self._sweep()
-        # Before the runs that say whose files these are.
-        for artefact in artefacts:
-            if artefact.what in MADE_AGAIN and artefact.state == "as written":
-                with self._noting(artefact.place):
-                    self._remove(artefact, naming)
-        for kind, root, rewrite_in in (
-            ("model", self.models, self._model),
-            ("comparison", self.runs, self._comparison),
-            ("run", self.runs, partial(self._run, artefacts=artefacts)),
-        ):
-            folders = _directories(root, kind)
-            # And where the register has one.
-            registered = dict.fromkeys(artefact.place for artefact in artefacts if artefact.what == kind)
-            known = {folder.resolve() for folder in folders}
-            folders += [at for at in registered if at not in known and (at / f"{kind}.json").exists()]
-            for folder in folders if self.scope.patient is not None or kind == "run" else ():
-                with self._noting(folder):
-                    rewrite_in(folder)
-        pending = set[str]() if self.dry_run else self._note_left(naming)
+        # What is made again goes before the runs that say whose files these are.
+        steps = dict.fromkeys(MADE_AGAIN, self._remove)
+        if self.scope.patient is not None:
+            steps |= {"model": self._model, "comparison": self._comparison}
+        for what, step in (steps | {"run": self._run}).items():
+            for artefact in self.artefacts:
+                if artefact.what == what and artefact.state in ("as written", "altered"):
+                    with self._noting(artefact.place):
+                        step(artefact)
+        pending = set[str]() if self.dry_run else self._note_left()
         erased = erase(self.ledger, action, reason, self.scope, dry_run=self.dry_run, left=pending)
         return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
@@ -119,25 +114,38 @@ class Erasure:
             again = "; run this again afterwards" if isinstance(error, Locked) else ""
             self.left.append(f"{place}: {error}{again}")
 
-    def _artefacts(self) -> list[Artefact]:
+    def _registered(self) -> list[Artefact]:
         with self.ledger.reading() as connection:
             return [
                 one for one in current_artefacts(connection) if self.scope.has_night(one.night, one.series)
             ]
 
-    def _names(self, artefact: Artefact, naming: Collection[Path]) -> bool:
+    def _unregistered(self, registered: Collection[Path]) -> Iterator[Artefact]:
+        """Directories and pages below the places given that the register does not list."""
+        for root, kinds in ((self.models, ("model",)), (self.runs, ("comparison", "run"))):
+            for folder, inside, files in _walked(root):
+                for kind in kinds:
+                    if f"{kind}.json" in files:
+                        inside.clear()
+                        if folder not in registered:
+                            yield Artefact(kind, folder, None)
+        for page in sorted(self.pages.rglob("*.html")) if self.pages is not None else ():
+            if page.resolve() not in registered:
+                yield Artefact("page", page.resolve(), digest_of(page))
+
+    def _names(self, artefact: Artefact) -> bool:
         """Whether a file that shows a run, or a case of it, names one of those meant."""
         if self.scope.patient is not None and artefact.what == "case":
             return artefact.patient == self.scope.patient or self._reads(artefact.place)
-        return artefact.place in naming or (artefact.what == "page" and self._reads(artefact.place))
+        return artefact.place in self.naming or (artefact.what == "page" and self._reads(artefact.place))
 
     def _reads(self, page: Path) -> bool:
         """Whether the patient's id stands in a page."""
         name = re.escape(html.escape(self.scope.patient or ""))
         return bool(name) and bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
 
-    def _remove(self, artefact: Artefact, naming: Collection[Path]) -> None:
-        if not self._names(artefact, naming):
+    def _remove(self, artefact: Artefact) -> None:
+        if artefact.state != "as written" or not self._names(artefact):
             return
         self.places["removed"].append(str(artefact.place))
         if not self.dry_run:
@@ -147,40 +155,32 @@ class Erasure:
                 artefact.place.unlink()
             hand_out(self.ledger, replace(artefact, sha256=None))
 
-    def _note_left(self, naming: Collection[Path]) -> set[str]:
-        """Say what the register lists, and what lies among the pages, that this could not erase.
-
-        Returns the keys of its runs.
-        """
+    def _note_left(self) -> set[str]:
+        """Say what could not be erased; gives the keys of the runs that it shows."""
         keys = set[str]()
-        for artefact in self._artefacts():
-            why = self._why_left(artefact, artefact.state, naming)
-            if why is not None:
+        pages = [artefact for artefact in self.artefacts if artefact.what == "page" and not artefact.entry]
+        for artefact in [*self._registered(), *pages]:
+            state = artefact.state
+            if why := self._why_left(artefact, state):
                 moved = (
                     "" if "remove" in why else ", or say where it is, or that it is gone: screen ledger moved"
                 )
                 self.left.append(f"{artefact.place}: {why}{moved}")
                 keys |= {artefact.key} if artefact.key is not None else set()
-            elif artefact.state == "missing":
+            elif state == "missing" and artefact.entry:
                 hand_out(self.ledger, replace(artefact, sha256=None))
-        pages = [] if self.pages is None else sorted(self.pages.rglob("*.html"))
-        self.left.extend(
-            f"{page}: no run directory is the origin of this page; remove it"
-            for page in pages
-            if self._reads(page)
-        )
         return keys
 
-    def _why_left(self, artefact: Artefact, state: str, naming: Collection[Path]) -> str | None:
+    def _why_left(self, artefact: Artefact, state: str) -> str | None:
         what, place = artefact.what, artefact.place
-        if what == "table" and place in naming:
+        if what == "table" and place in self.naming:
             return "a table of a database is not reached from here; export it again with --force"
-        if state == "unreachable" and (what in ("run", "model") or place in naming):
+        if state == "unreachable" and (what in ("run", "model") or place in self.naming):
             return "it cannot be reached; run this again once it can"
-        if state == "altered" and what in (*MADE_AGAIN, "page") and self._names(artefact, naming):
+        if state == "altered" and what in (*MADE_AGAIN, "page") and self._names(artefact):
             return "it is not as it was written, so it was left; remove it"
         if state == "as written" and what == "page":
-            purged = self.scope.patient is None and place in naming
+            purged = self.scope.patient is None and place in self.naming
             if self._reads(place) or (purged and str(place) not in self.places["pages"]):
                 return "its run directory is not there to draw it again from; remove it"
         return None
@@ -188,25 +188,27 @@ class Erasure:
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
         for root in (self.models, self.runs):
-            if root is None:
-                continue
-            folders = [Path(folder) for folder, _, _ in _walked(root.resolve())]
-            pieces = chain(waiting_in(folders[0].parent, folders[0].name), *map(waiting_in, folders))
+            folders = [folder for folder, _, _ in _walked(root)]
+            pieces = [piece for folder in folders for piece in waiting_in(folder)]
+            if root is not None:
+                pieces += waiting_in(root.resolve().parent, root.resolve().name)
+                folders.append(root.resolve().parent)
             for place, out in pieces if self.scope.patient is not None else ():
                 with self._noting(place):
                     if not self.dry_run:
                         with hold(out):
                             shutil.rmtree(place)
                     self.places["pieces"].append(str(place))
-            for folder in (folders[0].parent, *folders) if not self.dry_run else ():
+            for folder in folders if not self.dry_run else ():
                 sweep(folder)
 
-    def _model(self, folder: Path) -> None:
+    def _model(self, artefact: Artefact) -> None:
+        folder, model = artefact.place, load_model(artefact.place)
         leave = partial(
             without_patient, name=str(self.scope.patient), retrain_by=self.retrain_by or datetime.date.max,
             today=datetime.date.today(),
         )  # fmt: skip
-        after = leave(load_model(folder))
+        after = leave(model)
         if after is None:
             return
         if not self.dry_run:
@@ -222,8 +224,8 @@ class Erasure:
         if after.facts.retrain_by:
             self.retrain[str(folder)] = after.facts.retrain_by
 
-    def _comparison(self, folder: Path) -> None:
-        scores = folder / "scores.parquet"
+    def _comparison(self, artefact: Artefact) -> None:
+        folder, scores = artefact.place, artefact.place / "scores.parquet"
         if self.scope.patient not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
             return
         self.places["comparisons"].append(str(folder))
@@ -232,16 +234,16 @@ class Erasure:
                 shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
                 rewrite_scores(scores, new / scores.name, self.scope.patient)
 
-    def _run(self, folder: Path, artefacts: Sequence[Artefact]) -> None:
-        document, patient = read_document(folder, "run"), self.scope.patient
+    def _run(self, artefact: Artefact) -> None:
+        folder, patient = artefact.place, self.scope.patient
+        document = read_document(folder, "run")
         run = RunDocument.from_dict(document)
         series, key = (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
         if not self.scope.has_night(run.date, series) or not names_in(folder, document, patient):
             return
-        self.places["runs"].append(str(folder))
         page = folder / "report.html"
-        registered = {one.place: one for one in artefacts if key is not None and one.key == key}
-        copies = self._copies(page, registered) if page.exists() else []
+        copies = self._copies(page, key) if page.exists() else []
+        self.places["runs"].append(str(folder))
         self.places["pages"] += map(str, copies)
         if self.dry_run:
             return
@@ -250,46 +252,38 @@ class Erasure:
             if page.exists():
                 drawn = render_run(fewer, self.templates).encode()
                 (new / page.name).write_bytes(drawn)
-            # By its time the newest head is found, and this is none.
+            # By its time the newest head is known, and this is none.
             written_at = (folder / "run.json").stat().st_mtime_ns
             os.utime(new / "run.json", ns=(written_at, written_at))
             digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
-            digests[folder.resolve()] = digest_of(new / "run.json")
-            changed = [replace(registered[at], sha256=digests[at]) for at in digests if at in registered]
-            hand_out(self.ledger, *changed)
-            # Before the run they are found by is another one.
+            digests[folder] = digest_of(new / "run.json")
+            shown = [one for one in self.artefacts if one.entry and one.key == key and one.place in digests]
+            hand_out(self.ledger, *(replace(one, sha256=digests[one.place]) for one in shown))
+            # Before the run they are known by is another one.
             for copy in copies:
                 status = copy.stat()
                 group = status.st_gid if status.st_gid != os.getegid() else None
                 write_whole(copy, drawn, status.st_mode & 0o777, group)
 
-    def _copies(self, page: Path, registered: Mapping[Path, Artefact]) -> list[Path]:
-        """Copies for readers of a run's page: those of the register, and what else lies among the pages."""
-        content, size = page.read_bytes(), page.stat().st_size
-        listed = [one.place for one in registered.values() if one.what == "page"]
-        listed += [] if self.pages is None else sorted(self.pages.rglob("*.html"))
-        others = dict.fromkeys(path.resolve() for path in listed if path.is_file())
-        others.pop(page.resolve(), None)
-        return [path for path in others if path.stat().st_size == size and path.read_bytes() == content]
+    def _copies(self, page: Path, key: str | None) -> list[Path]:
+        """Copies of a run's page that readers have."""
+        digest = digest_of(page)
+        return [
+            one.place
+            for one in self.artefacts
+            # Of the run the register may know more than a killed attempt came to write.
+            if one.what == "page" and one.place != page and (one.sha256 == digest or one.key == key)
+            if one.place.is_file() and digest_of(one.place) == digest
+        ]
 
 
-def _directories(root: Path | None, kind: str) -> list[Path]:
-    """Directories of a kind at or below a place, in order; what is hidden is somebody's half-done work."""
+def _walked(root: Path | None) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """`os.walk` in order, past what is hidden: that is somebody's half-done work."""
     if root is not None and not root.is_dir():
         raise UsageError(f"{root} is no directory")
-    folders = []
-    for folder, inside, files in _walked(root) if root is not None else ():
-        if f"{kind}.json" in files:
-            inside.clear()
-            folders.append(Path(folder))
-    return folders
-
-
-def _walked(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """`os.walk` in order, past what is hidden."""
-    for folder, inside, files in os.walk(root):
+    for folder, inside, files in os.walk(root.resolve()) if root is not None else ():
         inside[:] = sorted(name for name in inside if not name.startswith("."))
-        yield folder, inside, files
+        yield Path(folder), inside, files
 
 
 TABLES = ("scores.parquet", "flagged.csv")
@@ -317,24 +311,24 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
     fewer = document_without(document, name)
     if fewer.get("outputs") is not None:
-        there = [path for path in map(folder.joinpath, TABLES) if path.exists()]
-        fewer["outputs"] = {path.name: digest_of(path) for path in sorted(there)}
+        tables = [path for path in map(folder.joinpath, TABLES) if path.exists()]
+        fewer["outputs"] = {path.name: digest_of(path) for path in sorted(tables)}
     fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
 
 
-def document_without(document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+def document_without(document: Mapping[str, Any], patient: str | None) -> dict[str, Any]:
     """The run's document in which a patient, or nobody at all, is named."""
     gone = set[str]()
 
     def others(listed: Sequence[Any]) -> list[Any]:
         kept = []
-        for one in listed:
-            names = [one.get(key) for key in NAMES] if isinstance(one, Mapping) else [one]
-            mine = [str(each) for each in names if each is not None and name in (None, str(each))]
-            gone.update(mine[-1:])
-            kept += [] if mine else [one]
+        for line in listed:
+            ids = [line.get(key) for key in NAMES] if isinstance(line, Mapping) else [line]
+            patients = [str(name) for name in ids if name is not None and patient in (None, str(name))]
+            gone.update(patients[-1:])
+            kept += [] if patients else [line]
         return kept
 
     fewer = dict(document) | {part: others(document[part]) for part in LISTED if document.get(part)}
@@ -343,18 +337,12 @@ def document_without(document: Mapping[str, Any], name: str | None) -> dict[str,
     if voxels := document.get("voxels"):
         fewer["voxels"] = voxels | {"patients": others(voxels["patients"])}
     if drift := document.get("drift"):
-        lot = None if name is None else kept_lot(name, document["model"]["digest"])
+        own = None if patient is None else short_hash(patient, document["model"]["digest"])
         pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
-        kept = [pair for pair in pairs if lot is not None and pair[0] != lot]
-        who, cell = zip(*kept, strict=True) if kept else ((), ())
-        fewer["drift"] = drift | {"who": [*who], "cell": [*cell]}
+        kept = [pair for pair in pairs if own is not None and pair[0] != own]
+        fewer["drift"] = drift | {name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))}
     if not gone:
         return fewer
-    if groups := document.get("groups"):
-        # A run that does not say how many patients it had counts those it lists.
-        hit = sum(bool(group["flagged"]) for group in groups)
-        for key, listed in (("groups_total", len(groups)), ("groups_flagged", hit)):
-            fewer[key] = listed if document.get(key) is None else document[key]
     fewer["cases_shown"] = len(fewer["cases"])
     fewer["cases_explained"] = sum(case.get("contributions") is not None for case in fewer["cases"])
     fewer["erased"] = document.get("erased", 0) + len(gone)
@@ -368,5 +356,7 @@ def rewrite_scores(source: Path, target: Path, name: str | None) -> None:
 
 def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
     """Which rows are the patient's, or anybody's, shape (n_rows,)."""
-    there = [batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names]
-    return np.logical_or.reduce([names == name for names in there]) | (name is None)
+    columns = [
+        batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names
+    ]
+    return np.logical_or.reduce([names == name for names in columns]) | (name is None)

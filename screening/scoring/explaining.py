@@ -45,8 +45,8 @@ def cases_of(model: Model, rows: pa.Table) -> list[Case]:
 
 def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     """What the contract wants shown beside a row; None where it wants nothing."""
-    shown = {name: text for name, text in row.items() if name.startswith(DISPLAY)}
-    return {name.removeprefix(DISPLAY): text for name, text in shown.items()} or None
+    texts = {name.removeprefix(DISPLAY): text for name, text in row.items() if name.startswith(DISPLAY)}
+    return texts or None
 
 
 class Top:
@@ -111,8 +111,8 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
     classes = [model.watched[column] for column in columns]
     return [
         {
-            member.recipe: bool(own >= member.classes[classes[i]].threshold)
-            for member, own in zip(members, scores[i], strict=True)
+            member.recipe: bool(score >= member.classes[classes[i]].threshold)
+            for member, score in zip(members, scores[i], strict=True)
         }
         for i in rows
     ]
@@ -162,9 +162,6 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
     return cases
 
 
-REMEDY = "give --model and --cohort, the ones of this run, to work its reasons out again"
-
-
 def explain(
     run: str | Path, name: str, model: Model | None = None, cohort: Readable | None = None
 ) -> dict[str, Any]:
@@ -212,42 +209,42 @@ def explain(
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
     row = _row_named(Rows(scores), name)
-    listed = {one["row"]: one | {"flagged": False} for one in document["near_misses"]}
-    listed |= {one["row"]: one | {"flagged": True} for one in document["cases"]}
+    listed = {case["row"]: case | {"flagged": False} for case in document["near_misses"]}
+    listed |= {case["row"]: case | {"flagged": True} for case in document["cases"]}
     case = None if row is None else listed.get(row["row"])
     if model is not None and cohort is not None:
-        found = _worked_out(document, name, model, cohort)
-        if case is not None and case["row"] == found["row"]:
+        row_alone = _worked_out(document, name, model, cohort)
+        if case is not None and case["row"] == row_alone["row"]:
             # What only the run knows of it, such as its rank.
-            found |= {key: case[key] for key, value in found.items() if value is None}
-        return {"run": document, "case": found}
+            row_alone |= {key: case[key] for key, value in row_alone.items() if value is None}
+        return {"run": document, "case": row_alone}
+    if case is not None and case.get("contributions") is not None:
+        return {"run": document, "case": case}
     if row is None:
         erased = ", of which some were erased since" if document.get("erased") else ""
         raise UsageError(
             f"no row of this run has this id; ids are compared as text, and {document['counts']['scored']} "
             f"rows were scored{erased}"
         )
-    if case is None and row["flagged"]:
-        raise UsageError(f"this row was flagged, but the page names {document['cases_shown']} only; {REMEDY}")
-    if case is None:
-        raise UsageError(
-            f"this row was scored and not flagged, and reasons are kept for the nearest misses only; {REMEDY}"
-        )
-    if case.get("contributions") is None:
-        raise UsageError(
+    if case is not None:
+        why = (
             f"this case is number {case['rank']} of {document['cases_total']} flagged, and reasons were kept "
-            f"for the first {document['cases_explained']} only; {REMEDY}"
+            f"for the first {document['cases_explained']} only"
         )
-    return {"run": document, "case": case}
+    elif row["flagged"]:
+        why = f"this row was flagged, but the page names {document['cases_shown']} only"
+    else:
+        why = "this row was scored and not flagged, and reasons are kept for the nearest misses only"
+    raise UsageError(f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again")
 
 
 def _row_named(rows: Rows, name: str) -> dict[str, Any] | None:
     """Of the rows of this id, or else of the group of this id, the first with the highest score."""
     for unit in ("id", "group"):
         if unit in rows.schema.names:
-            found = rows.of(unit, name, ["row", "score", "flagged"])
-            if found:
-                return max(found, key=lambda row: row["score"])
+            named = rows.of(unit, name, ["row", "score", "flagged"])
+            if named:
+                return max(named, key=lambda row: row["score"])
     return None
 
 
@@ -276,30 +273,29 @@ def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Reada
 
 
 def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, Any]:
-    """One row of a table by all its values, found by its id or that of its group, as `run.json` has cases.
+    """One row of a table by all its values, named by its id or that of its group, as `run.json` has cases.
 
     Raises UsageError: no row has this id.
     """
-    best: tuple[tuple[bool, float], dict[str, Any]] | None = None
+    best, highest = None, (False, -np.inf)
     for batch in stream:
-        alike = batch.id == name
-        named = bool(alike.any())
-        if not named and batch.group is not None:
-            alike = batch.group == name
-        if not alike.any():
+        mask = batch.id == name
+        by_id = bool(mask.any())
+        if not by_id and batch.group is not None:
+            mask = batch.group == name
+        if not mask.any():
             continue
-        rows = batch.take(alike)
-        if model.lesions is None:
-            table = score_batch(model, rows).rows
-        else:  # A voxel's score is that of the clusters around it.
-            table = score_batch(model, batch).rows.filter(pa.array(alike))
+        # A voxel's score is that of the clusters around it.
+        table = score_batch(model, batch if model.lesions else batch.take(mask)).rows
+        table = table.filter(pa.array(mask)) if model.lesions else table
         scores = table["score"].to_numpy()
         at = int(np.argmax(scores))
-        if best is None or (named, scores[at]) > best[0]:
-            (case,) = explained(model, rows.take([at]), table.slice(at, 1), most=None)
-            best = (named, scores[at]), case.to_dict() | {"flagged": table["flagged"][at].as_py()}
+        if best is None or (by_id, scores[at]) > highest:
+            highest = by_id, scores[at]
+            (case,) = explained(model, batch.take(mask).take([at]), table.slice(at, 1), most=None)
+            best = case.to_dict() | {"flagged": table["flagged"][at].as_py()}
     if best is None:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"
         )
-    return best[1]
+    return best

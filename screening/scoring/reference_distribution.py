@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from screening.data.cohort import Cohort
-from screening.data.ids import kept_half, keyed_lots
-from screening.io.columns import coded
+from screening.data.ids import keyed_hashes, short_hashes
+from screening.io.columns import coded, count_rows
 from screening.metrics.calibration import group_maxima, resolution_warning
 from screening.metrics.control import cells_of, inner_edges, shift
 from screening.metrics.intervals import wilson
@@ -48,7 +48,7 @@ class ScoreHistogram:
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
         self.grouped = model.contract.group is not None
-        names = table["group"] if self.grouped else np.arange(table.n_rows)
+        names = table["group"] if self.grouped else np.arange(count_rows(table))
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -90,18 +90,18 @@ class ScoreHistogram:
             reviews=capacity,
             score=float(least),
             n_cases=len(self.past),
-            found=self._found(least),
-            all_found=self._found(self.least),
+            found=self._share_reaching(least),
+            all_found=self._share_reaching(self.least),
         )
 
-    def _found(self, threshold: float) -> Estimate:
+    def _share_reaching(self, threshold: float) -> Estimate:
         """Share of cases at or above a score, expected of new ones, as the operating point has it."""
         m = len(self.past)
         hits = m - int(np.searchsorted(self.past, threshold, side="left"))
-        told = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
-        low, high = told.sensitivity_range()
+        evidence = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
+        low, high = evidence.sensitivity_range()
         # A new case is one more among m + 1 (METHODS 4).
-        return Estimate(1.0 if told.everything else hits / (m + 1), low, high)
+        return Estimate(1.0 if evidence.everything else hits / (m + 1), low, high)
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -170,14 +170,14 @@ class DiscoveryCounts:
     def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
         """What `run.json` says: how many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
-        found = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
+        reported = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
         return Discoveries(
             q=q,
             per=per,
             n_screened=screened,
             n_calibration=len(self.calibration),
             p_cut=cut,
-            found=found,
+            found=reported,
             flagged=flagged,
             warning=resolution_warning(len(self.calibration), screened, q) if screened else None,
         )
@@ -194,40 +194,34 @@ REMEMBERED = 500
 
 
 class ScoreDrift:
-    """Counts a night's units in the cells of the held-out scores; groups and `MOST_ROWS` bound the memory.
+    """Counts a night's units in the cells of the held-out scores.
 
     Of very many rows only some units are scored again, the same ones on every night.
     """
 
     def __init__(self, model: Model):
         self.model = model
-        self.grouped, self.imaged = bool(model.contract.group), bool(model.contract.coordinates)
         self.edges, self.known = reference(model)
-        self.machines = model.facts.validation.folds
-        self.of_group: dict[int, tuple[float, float]] = {}
-        self.rows: list[tuple[np.ndarray, np.ndarray]] = []
+        # Of every batch: hashes of the units, which row of a unit counts (the highest), and scores.
+        self.rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, batch: Cohort, encoded: np.ndarray) -> None:
         """Count one batch in."""
         if not len(self.known):
             return
-        lots = keyed_lots(batch.group if batch.group is not None else batch.id, self.model.digest)
+        model, machines = self.model, self.model.facts.validation.folds
+        lots = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
         # How many rows there will be is not known yet: fewer units count in the end.
-        mine = np.flatnonzero(_among(kept_half(lots), int(batch.rows[-1])))
-        lots, scores = lots[mine], np.empty(len(mine))
-        machine = (lots >> np.uint64(32)) % np.uint64(self.machines)
-        for k in range(self.machines):
+        among = np.flatnonzero(_among(short_hashes(lots), int(batch.rows[-1])))
+        lots, scores = lots[among], np.empty(len(among))
+        machine = (lots >> np.uint64(32)) % np.uint64(machines)
+        for k in range(machines):
             rows = np.flatnonzero(machine == k)
             if len(rows):
-                found = self.model.ensemble.decision_of(k, encoded[mine[rows]])[:, self.model.watched_columns]
-                scores[rows] = overall(found, self.model.thresholds)
-        who = kept_half(lots)
-        if not self.grouped:
-            self.rows.append((who, scores))
-            return
-        rank = scores if self.imaged else keyed_lots(batch.id[mine], self.model.digest).astype(float)
-        for name, entry in zip(who.tolist(), zip(rank.tolist(), scores.tolist(), strict=True), strict=True):
-            self.of_group[name] = max(self.of_group.get(name, entry), entry)
+                decisions = model.ensemble.decision_of(k, encoded[among[rows]])
+                scores[rows] = overall(decisions[:, model.watched_columns], model.thresholds)
+        rank = _rank_in_group(model, batch.id[among], scores)
+        self.rows.append((short_hashes(lots), rank, scores))
 
     def counts(self, n_rows: int) -> ScoreCounts | None:
         """What `run.json` and the ledger hold of it; None for a model without held-out scores.
@@ -236,21 +230,19 @@ class ScoreDrift:
         """
         if not len(self.known):
             return None
-        if self.grouped:
-            who = np.array(list(self.of_group), np.int64)
-            scores = np.array([score for _, score in self.of_group.values()], float)
-        else:
-            parts = self.rows or [(np.empty(0), np.empty(0))]
-            who, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
-        mine = _among(who, n_rows)
-        who, scores = who[mine], scores[mine]
-        cell = cells_of(scores, self.edges)
-        counted = np.bincount(cell, minlength=len(self.known))
-        tonight = compared(
-            ScoreCounts(unit="group" if self.grouped else "row", known=(), counted=tuple(counted.tolist())),
-            self.known,
+        contract = self.model.contract
+        who, rank, scores = (
+            map(np.concatenate, zip(*self.rows, strict=True)) if self.rows else np.empty((3, 0))
         )
-        if not (self.model.contract.id or self.grouped):
+        if contract.group:
+            counted = _one_a_group(who, rank)
+            who, scores = who[counted], scores[counted]
+        among = _among(who, n_rows)
+        who, cell = who[among], cells_of(scores[among], self.edges)
+        counts = np.bincount(cell, minlength=len(self.known)).tolist()
+        tonight = ScoreCounts(unit="group" if contract.group else "row", known=(), counted=counts)
+        tonight = compared(tonight, self.known)
+        if not (contract.id or contract.group):
             return tonight
         # The lowest hashes are a random sample, and the same patients on every night.
         kept = np.argsort(who, kind="stable")[:REMEMBERED]
@@ -259,14 +251,27 @@ class ScoreDrift:
 
 def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
     """The counts of a night beside those known on the same cells."""
-    found = shift(known, tonight.counted)
-    distance, p, higher = (None, None, False) if found is None else (found.distance, found.p, found.higher)
-    return tonight.replace(known=tuple(known.tolist()), distance=distance, p=p, higher=higher)
+    counts, difference = tuple(known.tolist()), shift(known, tonight.counted)
+    if difference is None:
+        return tonight.replace(known=counts, distance=None, p=None, higher=False)
+    return tonight.replace(known=counts, **vars(difference))
 
 
 def _among(who: np.ndarray, n_rows: int) -> np.ndarray:
     """Which units are scored again where the night has so many rows, as a mask."""
     return who < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
+
+
+def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """What chooses the row by which a group counts: an image's highest voxel, else the highest lot."""
+    by_lot = model.contract.group and not model.contract.coordinates
+    return keyed_hashes(ids, model.digest).astype(float) if by_lot else scores
+
+
+def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    """The row of each group with the highest rank, as numbers of rows."""
+    order = np.lexsort((rank, group))
+    return order[np.diff(group[order], append=np.inf) > 0]
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -282,15 +287,12 @@ def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
     names = task.score_columns
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
     names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
-    if not table.n_rows or not set(names) <= set(table):
+    if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
     if model.contract.group:
-        # Of a group's rows the one with the highest lot.
-        rank = scores if model.contract.coordinates else keyed_lots(table["id"], model.digest).astype(float)
         _, group = coded(table["group"])
-        order = np.lexsort((rank, group))
-        scores = scores[order[np.append(np.diff(group[order]) > 0, True)]]
+        scores = scores[_one_a_group(group, _rank_in_group(model, table["id"], scores))]
         weights = np.ones(len(scores))
     else:
         watched = task.is_watched(table["label"])

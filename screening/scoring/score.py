@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from screening.schemas.run import RunDocument
 from screening.scoring.rows import Rows, write_flagged
 from screening.scoring.series_history import (
     NO_NIGHTS,
+    attention_of,
     digests_of,
     night_of,
     series_of,
@@ -133,7 +135,7 @@ def score(
     date : str, optional
         Night of the run, YYYY-MM-DD; today if absent.
     ledger : Ledger, optional
-        Tells new cases from known ones. The same night again is found there and gives the same page.
+        Tells new cases from known ones. The same night again gives the same page.
     series : str, optional
         Name under which the ledger has these nights follow each other; the contract's where absent. Without
         any, nights that ask the same question of the same columns do.
@@ -237,11 +239,12 @@ def score(
                 summary.flagged_cases(rows),
                 [sampled.id for sampled in run.sample],
                 stream.gates.counts() if stream.gates else None,
+                attention=partial(attention_of, model, run),
                 force=force,
                 again=accept_delivery not in (None, past.accepted),
             )
             tonight = transaction.enter_context(entry)
-            run = with_states(model, run, tonight, rows)
+            run = with_states(run, tonight, rows)
         if not shadow:
             write_flagged(folder / "flagged.csv", rows)
         run = run.replace(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.data.ids import other_shape, said_of_ids
+from screening.data.ids import other_shape, reasons_of_ids
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
@@ -16,7 +16,7 @@ from screening.report.rules import drift_reason, of_run, review_due
 from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS, MissingValues, Question, SensitivityAndPpv
 from screening.schemas.model import IdShape, ModelDocument
-from screening.schemas.run import Case, GroupFacts, LedgerFacts, RunDocument, Verdict
+from screening.schemas.run import Case, Counts, GroupFacts, LedgerFacts, RunDocument, Verdict
 from screening.scoring.reference_distribution import REMEMBERED, compared
 from screening.scoring.rows import Rows
 from screening.spelling import shown_series
@@ -97,7 +97,7 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
             own = gates.attention(own_nights([*nights.values()], worth * units / rows))
             alarms, training = own, [reason for reason in alarms if reason not in own]
     # What was said of the ids at training holds of the same column tonight.
-    alarms += said_of_ids(model.facts)
+    alarms += reasons_of_ids(model.facts)
     scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
         training += [scores] if scores else []
@@ -154,15 +154,19 @@ def _promised(model: ModelDocument) -> SensitivityAndPpv | None:
     return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv)
 
 
-def with_states(model: Model, run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
-    """The run with what the ledger knows of its cases, which `rows` are given too; the night is entered."""
-    counts = run.counts.replace(**{name: getattr(tonight.night, name) for name in CASE_COUNTS})
-    if tonight.head is None:
-        recognisable = tonight.night.question.recognisable
-        counted = run.replace(counts=counts)
-        tonight.enter(of_run(counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained))
+def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
+    """Why a night wants attention, once the ledger has counted its cases by state."""
+    counted, recognisable = run.replace(counts=_counts(run, tonight)), tonight.night.question.recognisable
+    return of_run(counted, quiet=tonight.quiet, recognisable=recognisable, trained=model.trained)
+
+
+def _counts(run: RunDocument, tonight: Tonight) -> Counts:
+    return run.counts.replace(**{name: getattr(tonight.night, name) for name in CASE_COUNTS})
+
+
+def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
+    """The run with what the ledger knows of its cases, which `rows` are given too."""
     night, head, since = tonight.night, tonight.head, tonight.since
-    assert head is not None, "it is entered"
     names = [str(case.id if run.groups is None else case.group) for case in run.cases]
     known = tonight.known([*{*names, *(group.group for group in run.groups or ())}])
 
@@ -175,7 +179,7 @@ def with_states(model: Model, run: RunDocument, tonight: Tonight, rows: Rows) ->
 
     rows.add_history(tonight.known)
     return run.replace(
-        counts=counts.replace(drawn=len(tonight.drawn)),
+        counts=_counts(run, tonight).replace(drawn=len(tonight.drawn)),
         cases=[*map(with_state, run.cases, names)],
         groups=None if run.groups is None else [with_state(group, group.group) for group in run.groups],
         attention=night.attention,

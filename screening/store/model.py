@@ -25,7 +25,7 @@ from screening.data.stream import BATCH_ROWS, CohortStream, open_cohort
 from screening.errors import ModelError
 from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.io.arrow_files import small_table
-from screening.io.columns import Columns
+from screening.io.columns import Columns, frame_of
 from screening.metrics.calibration import chances, likeliest, p_values
 from screening.metrics.operating_point import FLAG_EVERYTHING, excess, overall
 from screening.monitoring.drift import Gates
@@ -91,7 +91,7 @@ class Model(InBrief):
     @property
     def validation(self) -> pd.DataFrame:
         """`held_out` as a frame, which is `validation.parquet`."""
-        return self.held_out.frame()
+        return frame_of(self.held_out)
 
     @property
     def digest(self) -> str:

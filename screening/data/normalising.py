@@ -1,0 +1,130 @@
+"""Values that do not compare between groups, read by their centre and spread within each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from screening.errors import CohortError
+from screening.io.columns import Columns, coded, stretches
+
+# By which the median distance from the median is multiplied to be the standard deviation of normal values.
+NORMAL = 1.4826
+
+
+class GroupScales:
+    """Centre and spread of columns within groups: all rows are taken in, and then any are standardised."""
+
+    def __init__(self, columns: Sequence[str]):
+        self.columns = columns
+        self._numbers: dict[str, int] = {}  # of the groups, in the order they come
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch, in the order of the table; `group` has shape (n_rows,)."""
+        raise NotImplementedError
+
+    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and spread, shape (n_groups, n_columns) each; spread 0 where a column is constant."""
+        raise NotImplementedError
+
+    @cached_property
+    def _concluded(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._scales()
+
+    def applied(self, group: np.ndarray, features: Columns) -> Columns:
+        """The features, standardised; 0 in a group where a column is constant."""
+        names, codes = coded(group)
+        rows = np.array([self._numbers[name] for name in names], dtype=np.intp)[codes]
+        centre, spread = (scale[rows] for scale in self._concluded)
+        spread = np.where(spread > 0, spread, np.inf)
+        own = {
+            name: (features[name] - centre[:, column]) / spread[:, column]
+            for column, name in enumerate(self.columns)
+        }
+        return {**features, **own}
+
+
+class Moments(GroupScales):
+    """Scales by mean and standard deviation; memory is bounded by the number of groups times columns.
+
+    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        super().__init__(columns)
+        self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        names, codes = coded(group)
+        numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
+        rows = np.array(numbers, dtype=np.intp)[codes]
+        grown = len(self._numbers) - self._sums.shape[1]
+        if grown > 0:
+            # Room is doubled, so that many small groups cost no quadratic time.
+            room = max(grown, self._sums.shape[1])
+            self._sums = np.concatenate([self._sums, np.zeros((4, room, len(self.columns)))], axis=1)
+        for column, name in enumerate(self.columns):
+            finite = np.isfinite(features[name])
+            groups, x = rows[finite], features[name][finite]
+            shift, count, total, squares = (part[:, column] for part in self._sums)
+            # Shifting by a group's first value keeps the squares small, hence exact enough.
+            new, first = np.unique(groups, return_index=True)
+            unseen = count[new] == 0
+            shift[new[unseen]] = x[first[unseen]]
+            d = x - shift[groups]
+            np.add.at(count, groups, 1.0)
+            np.add.at(total, groups, d)
+            np.add.at(squares, groups, d * d)
+
+    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+        shift, count, total, squares = self._sums[:, : len(self._numbers)]
+        some = np.maximum(count, 1.0)
+        mean = shift + total / some
+        variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
+        # What rounding leaves of a constant column is no spread.
+        spread = np.where(variance > 1e-24 * np.maximum(mean**2, squares / some), np.sqrt(variance), 0.0)
+        return mean, spread
+
+
+class Medians(GroupScales):
+    """Scales by the median and 1.4826 times the median distance from it.
+
+    Where more than half of a group's values are equal, the standard deviation takes the distance's place.
+    Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
+    """
+
+    def __init__(self, columns: Sequence[str]):
+        super().__init__(columns)
+        self._held: list[np.ndarray] = []  # rows of the group that is read
+        self._robust: list[list[tuple[float, float]]] = []
+
+    def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch; CohortError where rows of a group come after those of another."""
+        values = np.column_stack([features[name] for name in self.columns])
+        for name, rows in stretches(group):
+            if self._numbers.setdefault(name, len(self._numbers)) < len(self._numbers) - 1:
+                raise CohortError(
+                    "rows of a group do not stand together, as normalising by the median needs it; "
+                    "sort the table by its group"
+                )
+            if len(self._numbers) > len(self._robust) + 1:
+                self._conclude()
+            self._held.append(values[rows])
+
+    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._held:
+            self._conclude()
+        centre, spread = np.reshape(self._robust, (-1, len(self.columns), 2)).transpose(2, 0, 1)
+        return centre, spread
+
+    def _conclude(self) -> None:
+        robust = []
+        for column in np.concatenate(self._held).T:
+            finite = column[np.isfinite(column)] if np.isfinite(column).any() else np.zeros(1)
+            centre = float(np.median(finite))
+            distance = float(np.median(np.abs(finite - centre)))
+            robust.append((centre, NORMAL * distance or float(finite.std())))
+        self._robust.append(robust)
+        self._held = []
