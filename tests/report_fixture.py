@@ -142,7 +142,7 @@ def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
 
 
 def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for i in rng.choice(len(FEATURES), size=int(rng.integers(3, 6)), replace=False):
         name, kind, unit, usual, centre, spread = FEATURES[i]
         value = {
@@ -150,13 +150,13 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
             "ordinal": MCCABE[rng.integers(0, 3)], "category": str(rng.choice(WARDS)),
         }[kind]  # fmt: skip
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
-        found.append(
+        rows.append(
             {
                 "feature": name, "value": value, "unit": unit, "reference": usual, "change": change,
                 "direction": "raises" if change > 0 else "lowers",
             },
         )  # fmt: skip
-    return sorted(found, key=lambda c: -abs(c["change"]))
+    return sorted(rows, key=lambda c: -abs(c["change"]))
 
 
 def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:

@@ -39,10 +39,10 @@ def under_another_name(name):
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
     monkeypatch.setattr(training, "load_recipe", under_another_name)
 
-    found = comparison_of(train(cohort, load_recipe("svm"), search=3, beside=["svm"]))
+    comparison = comparison_of(train(cohort, load_recipe("svm"), search=3, beside=["svm"]))
 
-    (other,) = found["beside"]
-    assert other["figures"] == found["figures"]
+    (other,) = comparison["beside"]
+    assert other["figures"] == comparison["figures"]
     gaps = other["differences"]
     assert {gap["value"] for gap in gaps.values()} == {0.0}
     assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
@@ -71,10 +71,10 @@ def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
 
 
 def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
-    found = comparison_of(trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"]))
+    comparison = comparison_of(trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"]))
 
-    assert found["rule"]["name"] == "min_sensitivity"
-    assert found["beside"][0]["figures"]["sensitivity"] >= found["figures"]["sensitivity"] - 1e-9
+    assert comparison["rule"]["name"] == "min_sensitivity"
+    assert comparison["beside"][0]["figures"]["sensitivity"] >= comparison["figures"]["sensitivity"] - 1e-9
 
 
 def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monkeypatch):
@@ -91,10 +91,10 @@ def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monke
 
 
 def test_several_classes_stand_beside_kernel_machines_and_baselines_by_patient(of_classes):
-    found = comparison_of(of_classes)
+    comparison = comparison_of(of_classes)
 
-    assert [other["recipe"] for other in found["beside"]] == ["one_vs_rest", "logistic", "random_forest"]
-    assert {"auroc", "specificity", "macro_recall"} <= set(found["beside"][0]["differences"])
+    assert [other["recipe"] for other in comparison["beside"]] == ["one_vs_rest", "logistic", "random_forest"]
+    assert {"auroc", "specificity", "macro_recall"} <= set(comparison["beside"][0]["differences"])
     assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
 
 
@@ -128,8 +128,8 @@ def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
 
     screen(*command, "--out", out, *words)
 
-    found = json.loads((out / "model.json").read_text(encoding="utf-8"))["validation"].get("comparison")
-    assert (found and [other["recipe"] for other in found["beside"]]) == expected
+    comparison = json.loads((out / "model.json").read_text(encoding="utf-8"))["validation"].get("comparison")
+    assert (comparison and [other["recipe"] for other in comparison["beside"]]) == expected
 
 
 def test_a_night_says_in_one_sentence_what_training_compared(model, tmp_path):

@@ -42,11 +42,11 @@ def chances(thresholds: dict[str, float], calibrations: dict[str, Calibration], 
 def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
     scores = np.sort(scores)
 
-    found = chances({"b": 0.3, "c": -0.2}, EARNED, scores, np.full(len(scores), column))
+    columns = chances({"b": 0.3, "c": -0.2}, EARNED, scores, np.full(len(scores), column))
 
-    assert (np.diff(found["chance"]) >= 0).all()
-    assert (found["chance_low"] <= found["chance"]).all()
-    assert (found["chance"] <= found["chance_high"]).all()
+    assert (np.diff(columns["chance"]) >= 0).all()
+    assert (columns["chance_low"] <= columns["chance"]).all()
+    assert (columns["chance"] <= columns["chance_high"]).all()
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():

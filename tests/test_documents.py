@@ -65,9 +65,9 @@ def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
     cohort = read_cohort(
         written(patients(), tmp_path / "past.csv"), label="ill", positive="yes", id="patient"
     )
-    found = compare({"past": cohort}, ["svm", "logistic"], search=1)
+    comparison = compare({"past": cohort}, ["svm", "logistic"], search=1)
 
-    document = ComparisonDocument.from_dict(json.loads(json.dumps(found.document)))
+    document = ComparisonDocument.from_dict(json.loads(json.dumps(comparison.document)))
 
     assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
 

@@ -66,9 +66,9 @@ def test_lines_have_declared_keys_only_and_no_patient(desk, tmp_path):
     said = night(desk, tmp_path, desk / "tonight.csv").stderr
     said += night(desk, tmp_path, written(table, tmp_path / "broken.csv"), code=3).stderr
 
-    found = lines(said)
-    assert all([*line][:4] == ALWAYS and set(line) <= set(KEYS) for line in found)
-    assert len(found) >= 2
+    logged = lines(said)
+    assert all([*line][:4] == ALWAYS and set(line) <= set(KEYS) for line in logged)
+    assert len(logged) >= 2
     assert [name for name in [*table["patient"], "raised"] if name in said] == []
 
 

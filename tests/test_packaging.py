@@ -90,9 +90,9 @@ def test_a_wheel_holds_every_file_of_the_data_folders(site):
 
 def test_every_folder_of_the_package_is_listed_for_the_wheel():
     folders = {path.parent.relative_to(ROOT) for path in (ROOT / "screening").rglob("__init__.py")}
-    found = {".".join(folder.parts) for folder in folders} | {f"screening.{name}" for name in DATA}
+    packages = {".".join(folder.parts) for folder in folders} | {f"screening.{name}" for name in DATA}
 
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():

@@ -45,8 +45,8 @@ def axe():
 
 def faults(view: Any, axe: str) -> list[str]:
     view.evaluate(axe)
-    found = view.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
+    result = view.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in result["violations"]]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -80,8 +80,10 @@ def nights(tmp_path_factory):
 def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cohorts")
     table(90, 0).to_csv(folder / "one.csv", index=False)
-    found = comparison.compare({"one": cohort(folder, "one", drop=["ward"])}, ["logistic"], **QUICK)
-    return render_comparison(found.document)
+    comparison_of_methods = comparison.compare(
+        {"one": cohort(folder, "one", drop=["ward"])}, ["logistic"], **QUICK
+    )
+    return render_comparison(comparison_of_methods.document)
 
 
 @pytest.fixture(

@@ -30,13 +30,13 @@ def nights(model, tmp_path_factory):
     """Runs of 683 and of 10,000 patients, drawn with replacement from the past and named anew."""
     folder = tmp_path_factory.mktemp("nights")
     past = pd.read_csv(COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False)
-    found = {}
+    runs = {}
     for n in (683, 10_000):
         night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(columns="infected")
         night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
         night.to_csv(folder / f"{n}.csv", index=False)
-        found[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
-    return found
+        runs[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
+    return runs
 
 
 def test_a_ward_of_683_gives_a_page_under_400_kilobytes(nights):

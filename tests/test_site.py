@@ -47,10 +47,10 @@ def anchors(path: Path) -> set[str]:
 
 
 def links() -> list[tuple[Path, str]]:
-    found = [
+    pairs = [
         (path, link) for path, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", prose(text))
     ]
-    return [(path, link) for path, link in found if "://" not in link]
+    return [(path, link) for path, link in pairs if "://" not in link]
 
 
 def leads_somewhere(path: Path, link: str) -> bool:

@@ -51,10 +51,10 @@ def verdict(model: dict[str, Any]):
 
 
 def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
-    found = verdict(compared())
+    usefulness = verdict(compared())
 
-    assert (found.verdict, found.against) == ("yes", ())
-    assert "best other method" in found.words
+    assert (usefulness.verdict, usefulness.against) == ("yes", ())
+    assert "best other method" in usefulness.words
     assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
 
 
@@ -75,12 +75,12 @@ def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
 
 @given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))
 def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
-    found = verdict(compared(auroc, specificity, half))
+    usefulness = verdict(compared(auroc, specificity, half))
     leads = auroc - half > 0 or specificity - half > 0
     trails = auroc + half < -AHEAD or specificity + half < -AHEAD
 
-    assert (found.verdict == "no") == (trails and not leads)
-    assert ("not shown to be better" in found.words) == (not leads and not trails)
+    assert (usefulness.verdict == "no") == (trails and not leads)
+    assert ("not shown to be better" in usefulness.words) == (not leads and not trails)
 
 
 @pytest.mark.parametrize(
@@ -120,21 +120,21 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     model = compared()
     (point,) = model["operating_points"]
     point |= change
-    found_by = model["validation"]
-    for figures in (*found_by["subgroups"]["yes"], found_by["predictive"]["yes"]):
+    validation = model["validation"]
+    for figures in (*validation["subgroups"]["yes"], validation["predictive"]["yes"]):
         figures["threshold"] = point["threshold"]
     model["attention"] = [vars(reason) for reason in of_model(ModelDocument.from_dict(model))]
-    found = verdict(model)
+    usefulness = verdict(model)
 
-    assert found.verdict == answer
-    assert code in [each.code for each in found.against]
+    assert usefulness.verdict == answer
+    assert code in [each.code for each in usefulness.against]
 
 
 def test_a_model_beside_which_nothing_was_trained_is_not_shown_to_be_useful():
-    found = verdict(appraised(nosocomial_model()))
+    usefulness = verdict(appraised(nosocomial_model()))
 
-    assert found.verdict == "not shown"
-    assert [each.code for each in found.against] == ["not_compared"]
+    assert usefulness.verdict == "not shown"
+    assert [each.code for each in usefulness.against] == ["not_compared"]
 
 
 def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():

@@ -230,8 +230,8 @@ def validate(
 ) -> None:
     """Try MODEL on labelled patients of another place or time.
 
-    Threshold and chances stay as they are: the page sets what was found beside what was promised, and says
-    which threshold MODEL's rule would choose here. Rows that MODEL was trained on are refused.
+    Threshold and chances stay as they are: the page has observed figures beside validation estimates, and
+    the threshold that MODEL's rule would choose here. Rows that MODEL was trained on are refused.
     """
     from screening.model_selection import external
     from screening.report.page import check_templates

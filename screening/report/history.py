@@ -1,4 +1,4 @@
-"""The run history: workload, what reviews found, what was missed, drift and changes."""
+"""The run history: workload, yield of reviews, missed cases, drift and changes."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _head(model: ModelDocument, run: RunDocument | None) -> dict[str, object]:
         },
         "explained": {
             "by_group": model.validation.grouped,
-            "chance": any(found.earned for found in model.validation.calibration.values()),
+            "chance": any(fitted.earned for fitted in model.validation.calibration.values()),
             "factor": any(one.get("factor") for one in model.machine.passes),
         },
     }

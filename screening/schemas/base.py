@@ -105,7 +105,7 @@ class Reason:
     Parameters
     ----------
     code : str
-        What was found, a short word with underscores that never changes: "unit_changed", "capacity".
+        The finding, a short word with underscores that never changes: "unit_changed", "capacity".
     words : str
         One sentence for a reader, without a patient's value or id.
     column : str, optional

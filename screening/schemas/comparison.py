@@ -127,7 +127,7 @@ class Promise(OfRule, Area, Rates, PredictiveValues):
 class ClassElsewhere(Document):
     """One watched class on the cohort.
 
-    `differences` are what was found minus what was promised (`lesions`: of the share found). `local` is the
+    `differences` are observed minus estimated in validation (`lesions`: of the share found). `local` is the
     operating point that the model's rule chooses from this cohort's scores, None for `local_reason`.
     """
 
