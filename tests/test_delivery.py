@@ -60,10 +60,10 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
     """A night that was not whole is no measure for the next one, unless somebody answers for it."""
     past = ward()
     for number in (10, 11, 12):
-        found, findings = examine(night(number), came(20, number, 17), past)
+        delivery, findings = examine(night(number), came(20, number, 17), past)
         assert [one.reason.code for one in findings] == ["not_whole"]
-        past[night(number)] = found
-    past[night(12)] = found.replace(accepted="half of the ward is closed")
+        past[night(number)] = delivery
+    past[night(12)] = delivery.replace(accepted="half of the ward is closed")
 
     assert codes(came(20, 13, 16, 20), past, 13) == []
 

@@ -7,7 +7,7 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening import read_cohort, score, train
+from screening import score
 from screening.ledger.database import open_ledger
 from screening.monitoring.drift import LEAST
 from screening.schemas.run import Delivery
@@ -22,11 +22,8 @@ def ward(number: int, beds: int = 60, leave: int = 6) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    past = written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
-    return train(
-        read_cohort(past, label="ill", positive="yes", id="patient"), "logistic", search=1, beside=()
-    )
+def model(cohort, trained):
+    return trained(cohort, "logistic", search=1)
 
 
 @pytest.fixture
@@ -48,12 +45,11 @@ def night(site, table, *words: object, code: int = 0, day: int = 7):
 
 def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
     table = written(ward(6).iloc[::2], site / "half.csv")
-    found = json.loads(night(site, table).stdout)["attention"]
+    attention = json.loads(night(site, table).stdout)["attention"]
     page = (site / "run7" / "report.html").read_text()
 
-    assert [reason["code"] for reason in found if "usual after the last nights" in reason["words"]] == [
-        "not_whole"
-    ]
+    usual = [reason["code"] for reason in attention if "usual after the last nights" in reason["words"]]
+    assert usual == ["not_whole"]
     assert "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
 
 

@@ -32,10 +32,8 @@ NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPE
 
 
 @pytest.fixture(scope="module")
-def model():
-    return train(
-        read_cohort(patients(600), **ROLES), "logistic", search=1, jobs=1, rule=MaxFlagRate(0.3), beside=()
-    )
+def model(cohort, trained):
+    return trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.3))
 
 
 @pytest.fixture(scope="module")

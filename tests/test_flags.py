@@ -62,10 +62,12 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
         (rank, f"{row:07d}", None, "yes", scores[row], scores[row], ward(row), f"{row:07d}")
         for rank, row in enumerate(rows, start=1)
     ]
-    found = [row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+    listed_rows = [
+        row for table in tables for row in zip(*(c.to_pylist() for c in table.columns), strict=True)
+    ]
     # A column to display that is called as one of ours is told from it.
     assert tables[0].column_names == [*night_rows.COLUMNS, "ward", "display_score"]
-    assert found == expected
+    assert listed_rows == expected
     assert max(table.num_rows for table in tables) <= 800
 
 

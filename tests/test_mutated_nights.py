@@ -69,13 +69,18 @@ REFUSED = {"renamed": "missing column", "no rows": "no data rows", "duplicated":
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """One model whose contract was inferred, and one of `screen init`, which lists the wards."""
+    """A model whose contract was inferred, and those of `screen init`, which lists the wards."""
     folder = tmp_path_factory.mktemp("models")
     past = written(patients(400), folder / "past.csv")
     starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")
-    for name, given in (("inferred", None), ("listed", starter)):
-        cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
+    contracts = {"inferred": None, "listed": starter}
+    # Those whose contracts leave rows of an unseen ward out, or stop at them.
+    contracts |= {name: starter.with_roles(on_unseen=name) for name in ("refuse_row", "stop")}
+    for name, contract in contracts.items():
+        cohort = read_cohort(past, contract, label="ill", positive="yes", id="patient", need_label=True)
         save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name)
+    night = patients(30, seed=5).drop(columns="ill")
+    written(night.assign(ward=night["ward"].where(night.index > 1, "annex")), folder / "night.csv")
     return folder
 
 
@@ -97,30 +102,15 @@ def test_a_mutated_night_is_a_page_or_exit_3_that_names_the_column(models, tmp_p
     assert REFUSED.get(name, "") in answer.stderr
 
 
-@pytest.fixture(scope="module")
-def strict(tmp_path_factory):
-    """Models whose contracts leave rows of an unseen ward out, or stop at them."""
-    folder = tmp_path_factory.mktemp("strict")
-    past = written(patients(400), folder / "past.csv")
-    starter, _ = starter_contract(past, label="ill", positive="yes", id="patient")
-    for name in ("refuse_row", "stop"):
-        given = starter.with_roles(on_unseen=name)
-        cohort = read_cohort(past, given, label="ill", positive="yes", id="patient", need_label=True)
-        save_model(train(cohort, "logistic", search=1, jobs=1, beside=()), folder / name)
-    night = patients(30, seed=5).drop(columns="ill")
-    written(night.assign(ward=night["ward"].where(night.index > 1, "annex")), folder / "night.csv")
-    return folder
-
-
-def test_rows_of_a_category_never_seen_are_left_out_and_counted_where_the_contract_asks(strict, tmp_path):
-    answer = screen("score", strict / "refuse_row", strict / "night.csv", "--out", tmp_path / "run", "--json")
+def test_rows_of_a_category_never_seen_are_left_out_and_counted_where_the_contract_asks(models, tmp_path):
+    answer = screen("score", models / "refuse_row", models / "night.csv", "--out", tmp_path / "run", "--json")
 
     counts = json.loads(answer.stdout)["counts"]
     assert (counts["read"], counts["scored"], counts["refused"]) == (30, 28, 2)
 
 
-def test_a_category_never_seen_stops_the_night_where_the_contract_asks(strict, tmp_path):
-    answer = screen("score", strict / "stop", strict / "night.csv", "--out", tmp_path / "run", code=3)
+def test_a_category_never_seen_stops_the_night_where_the_contract_asks(models, tmp_path):
+    answer = screen("score", models / "stop", models / "night.csv", "--out", tmp_path / "run", code=3)
 
     assert "ward" in answer.stderr and "annex" not in answer.stderr
     assert not (tmp_path / "run").exists()

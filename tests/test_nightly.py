@@ -14,31 +14,31 @@ import threading
 from pathlib import Path
 
 import pytest
-from commands import screen
 from flow_cohorts import patients, written
+
+from screening import MaxFlagRate, save_model
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```\w+\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
 ALONE = os.geteuid() == 0 and all(map(shutil.which, ("unshare", "setpriv", "useradd", "mount")))
 NIGHT = "2026-03-03"
-QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 
 
 def block(beginning: str) -> str:
     """The one block of the document that begins so."""
-    (found,) = [each for each in BLOCKS if each.startswith(beginning)]
-    return found
+    (text,) = [text for text in BLOCKS if text.startswith(beginning)]
+    return text
 
 
 def job(command: str) -> str:
     """The command of a line of the crontab, and what runs it: its PATH and other settings."""
     lines = block("# /etc/cron.d/screening").splitlines()
     settings = " ".join(line for line in lines if re.match(r"[A-Z_]+=", line))
-    (found,) = [line.split(None, 6)[6] for line in lines if command in line]
+    (words,) = [line.split(None, 6)[6] for line in lines if command in line]
     assert [line.split()[5] for line in lines if command in line] == ["screening"]
     # cron gives nothing else; the account has no home.
-    return f"env -i HOME=/nonexistent {settings} /bin/sh -c '{found}'"
+    return f"env -i HOME=/nonexistent {settings} /bin/sh -c '{words}'"
 
 
 def opened(places: list[Path]) -> str:
@@ -66,11 +66,9 @@ def host():
 
 
 @pytest.fixture(scope="module")
-def night(host):
+def night(host, cohort, trained):
     """The document's commands on a host of their own: other accounts, a read-only root, another `screen`."""
-    past = written(patients(), host / "past.csv")
-    who = ["--label", "ill", "--positive", "yes", "--id", "patient"]
-    screen("train", past, *who, *QUICK, "--max-flag-rate", "0.1", "--out", host / "sepsis")
+    save_model(trained(cohort, "logistic", search=1, rule=MaxFlagRate(0.1)), host / "sepsis")
     for ward in ("ward-7.sepsis", "ward-9.sepsis"):
         (host / "in" / ward).mkdir(parents=True)
         table = patients(60, seed=len(ward)).drop(columns="ill")
@@ -142,9 +140,9 @@ def test_the_unit_leaves_little_to_attack(tmp_path):
     unit = tmp_path / "screening.service"
     unit.write_text(block("# /etc/systemd/system/screening.service"))
     words = ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(unit)]
-    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
 
-    assert found.returncode == 0, found.stdout[-300:]
+    assert ended.returncode == 0, ended.stdout[-300:]
     assert "SuccessExitStatus=5" in unit.read_text() and "OnFailure=" in unit.read_text()
     words = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
     said = subprocess.run(words, capture_output=True, text=True, check=False).stderr

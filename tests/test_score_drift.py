@@ -23,10 +23,8 @@ counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
 def told(past: np.ndarray, tonight: np.ndarray, unit: str = "row") -> ScoreCounts:
     edges = inner_edges(past)
     known, seen = (np.bincount(cells_of(one, edges), minlength=len(edges) + 1) for one in (past, tonight))
-    found = shift(known, seen)
-    return ScoreCounts(
-        unit=unit, known=known, counted=seen, distance=found.distance, p=found.p, higher=found.higher
-    )
+    difference = shift(known, seen)
+    return ScoreCounts(unit=unit, known=known, counted=seen, **vars(difference))
 
 
 @given(counts, counts)
@@ -70,10 +68,10 @@ def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction
     past = rng.normal(size=500)
     up, same = told(past, rng.normal(size=300) + 0.8, "group"), told(past, rng.normal(size=300))
 
-    found = drift_reason(up)
-    assert isinstance(found, Reason) and found.code == "scores_differ"
-    assert found.figure <= found.threshold and found.remedy
-    assert "patients score higher" in found.words
+    reason = drift_reason(up)
+    assert isinstance(reason, Reason) and reason.code == "scores_differ"
+    assert reason.figure <= reason.threshold and reason.remedy
+    assert "patients score higher" in reason.words
     assert drift_reason(same) is None and "no sign" in drift_words(same)
 
 
@@ -93,63 +91,53 @@ def test_too_few_are_no_evidence():
     )
 
 
+def counts_of(cells: np.ndarray, known: tuple[int, ...], first: int = 0) -> ScoreCounts:
+    """A night of patients, numbered from the first on, in these cells."""
+    who = tuple(range(first, first + len(cells)))
+    return ScoreCounts(unit="row", known=known, counted=(), who=who, cell=tuple(cells.tolist()))
+
+
+def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
+    """A night on twenty cells, each of which held as many of the training rows."""
+    return counts_of(cells, (per_cell,) * 20)
+
+
 def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> list[ScoreCounts]:
     """Nights of a ward in which everybody stays so many nights with about the same score."""
     past = rng.normal(size=400)
     edges = inner_edges(past)
     known = tuple(np.bincount(cells_of(past, edges), minlength=len(edges) + 1).tolist())
     own = rng.normal(size=(nights, beds)) + by
-    made = []
-    for night in range(nights):
-        turn = night // stay
-        cell = cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges)
-        made.append(
-            ScoreCounts(
-                unit="row",
-                known=known,
-                counted=(),
-                who=tuple(range(turn * beds, turn * beds + beds)),
-                cell=tuple(cell.tolist()),
-            )
-        )
-    return made
+    return [
+        counts_of(cells_of(own[turn] + 0.1 * rng.normal(size=beds), edges), known, turn * beds)
+        for turn in (night // stay for night in range(nights))
+    ]
 
 
 @pytest.mark.parametrize("stay", [1, 5, 7])
 def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(stay):
     rng = np.random.default_rng(stay)
-    found = [drift_over(stays(rng, stay)) for _ in range(60)]
+    drifts = [drift_over(stays(rng, stay)) for _ in range(60)]
 
-    assert sum(one.reason is not None for one in found) <= 2
-    assert {one.patients for one in found} == {40 * -(-14 // stay)}
+    assert sum(drift.reason is not None for drift in drifts) <= 2
+    assert {drift.patients for drift in drifts} == {40 * -(-14 // stay)}
     assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
-
-
-def on_cells(cells: np.ndarray, per_cell: int = 20) -> ScoreCounts:
-    """A night of patients in these of twenty cells, each of which held as many of the training rows."""
-    return ScoreCounts(
-        unit="row",
-        known=(per_cell,) * 20,
-        counted=(),
-        who=tuple(range(len(cells))),
-        cell=tuple(cells.tolist()),
-    )
 
 
 @pytest.mark.parametrize(("in_the_last", "spoken"), [(17, False), (18, False), (20, True), (22, True)])
 def test_over_nights_one_in_two_hundred_is_where_chance_ends(in_the_last, spoken):
     cells = np.concatenate([np.arange(100 - in_the_last) % 20, np.full(in_the_last, 19)])
-    found = drift_over([on_cells(cells)])
+    drift = drift_over([on_cells(cells)])
 
-    assert 0.001 < found.p < 0.03 and (found.p <= 0.005) == spoken == (found.reason is not None)
+    assert 0.001 < drift.p < 0.03 and (drift.p <= 0.005) == spoken == (drift.reason is not None)
 
 
 @pytest.mark.parametrize(("in_the_last", "spoken"), [(800, False), (1200, True)])
 def test_over_nights_a_trifle_is_no_alarm_however_many_patients_make_it_sure(in_the_last, spoken):
     cells = np.concatenate([np.arange(20_000 - in_the_last) % 20, np.full(in_the_last, 19)])
-    found = drift_over([on_cells(cells, 1000)])
+    drift = drift_over([on_cells(cells, 1000)])
 
-    assert found.p < 0.001 and (found.distance >= 0.05) == spoken == (found.reason is not None)
+    assert drift.p < 0.001 and (drift.distance >= 0.05) == spoken == (drift.reason is not None)
 
 
 @pytest.mark.parametrize(("patients", "spoken"), [(19, False), (20, True)])
@@ -237,9 +225,11 @@ def test_more_visits_a_patient_in_training_than_tonight_are_no_change(each, tmp_
     past = read_cohort(visits(120, 4, 0), label="ill", id="visit", group="patient")
     model = train(past, "logistic", search=1, forward=False, beside=())
 
-    found = [
+    drifts = [
         score(model, visits(100, each, seed), tmp_path / f"{seed}").document["drift"] for seed in range(1, 9)
     ]
 
-    assert {one["unit"] for one in found} == {"group"} and {sum(one["counted"]) for one in found} == {100}
-    assert min(one["p"] for one in found) > 0.001
+    assert {drift["unit"] for drift in drifts} == {"group"} and {
+        sum(drift["counted"]) for drift in drifts
+    } == {100}
+    assert min(drift["p"] for drift in drifts) > 0.001

@@ -59,12 +59,12 @@ def test_more_reviews_never_find_fewer_and_never_more_than_the_whole_list(past, 
 def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
     there = standing(np.arange(100), np.arange(100) >= 80)
 
-    found = there.stopping([99.0, 90.0, 85.0], 2)
+    stopping = there.stopping([99.0, 90.0, 85.0], 2)
 
     # Ten of the twenty cases scored 90 or more; a new one is one of twenty-one.
-    assert found.score == 90.0 and found.n_cases == 20
-    assert found.found.value == pytest.approx(1 - 11 / 21)
-    assert found.all_found.value == pytest.approx(1 - 1 / 21)
+    assert stopping.score == 90.0 and stopping.n_cases == 20
+    assert stopping.found.value == pytest.approx(1 - 11 / 21)
+    assert stopping.all_found.value == pytest.approx(1 - 1 / 21)
 
 
 @pytest.mark.parametrize("rule", [MinSensitivity(0.9), Threshold(11.0), MinSensitivity(0.999)])
@@ -72,9 +72,9 @@ def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interva
     scores, ill = np.arange(100.0), np.arange(100) % 5 == 0
     point = choose(scores, ill, rule)
 
-    found = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2).all_found
+    stopping = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2)
 
-    assert found.ends == pytest.approx(point.sensitivity.ends)
+    assert stopping.all_found.ends == pytest.approx(point.sensitivity.ends)
 
 
 @pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])

@@ -215,11 +215,6 @@ class Reference:
     remedy: str
     n_bins: int | None = None
 
-    @property
-    def is_training(self) -> bool:
-        """Whether categories and range are its own."""
-        return self.n_bins is None
-
 
 def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
     """The last nights of a series, summed, as `Gates.counts` gave each."""
@@ -384,7 +379,8 @@ class Gates:
         differences = list[tuple[str, str, str, float]]()  # Gate, code, words, and how likely by chance.
         for gate, (code, words, least) in SHARES.items():
             (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
-            usual, own = earlier / max(rows_before, 1), past.is_training and gate != "missing"
+            # Categories and range are training's own.
+            usual, own = earlier / max(rows_before, 1), past is self.training and gate != "missing"
             if not events or events / rows - usual < least or (gate == "outside" and not values):
                 continue
             counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth

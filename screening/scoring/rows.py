@@ -76,9 +76,9 @@ class Rows:
         # Of millions each copy counts.
         values, start = np.empty(n_flagged, np.uint32 if what == "rank" else float), 0
         for batch in self.batches([what, "flagged"]):
-            mine = batch[what].filter(batch["flagged"]).to_numpy()
-            values[start : start + len(mine)] = mine
-            start += len(mine)
+            flagged = batch[what].filter(batch["flagged"]).to_numpy()
+            values[start : start + len(flagged)] = flagged
+            start += len(flagged)
         if what == "rank":
             return values
         order = np.argsort(np.negative(values, out=values), kind="stable")
@@ -138,11 +138,11 @@ class Rows:
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Those of some ids, of groups where rows come in groups, that have no row."""
-        unit, there = "group" if "group" in self.schema.names else "id", set[str]()
-        wanted = pa.array(names, pa.string())
-        for batch in self.batches([unit]) if names else ():
-            there.update(batch[unit].filter(pc.is_in(batch[unit], wanted)).to_pylist())
-        return [name for name in names if name not in there]
+        unit, present = "group" if "group" in self.schema.names else "id", set[str]()
+        if names:
+            among = pc.field(unit).isin(pa.array(names, pa.string()))
+            present = {*pq.read_table(self.path, columns=[unit], filters=among)[unit].to_pylist()}
+        return [name for name in names if name not in present]
 
     def write_without(self, target: Path, gone: Callable[[pa.RecordBatch], np.ndarray]) -> None:
         """Write those rows to another file that are not gone; of a night's with the `rank` that they had."""

@@ -135,7 +135,7 @@ def score(
     date : str, optional
         Night of the run, YYYY-MM-DD; today if absent.
     ledger : Ledger, optional
-        Tells new cases from known ones. The same night again is found there and gives the same page.
+        Tells new cases from known ones. The same night again gives the same page.
     series : str, optional
         Name under which the ledger has these nights follow each other; the contract's where absent. Without
         any, nights that ask the same question of the same columns do.

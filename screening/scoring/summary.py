@@ -186,7 +186,7 @@ class Summary:
             cases = [
                 case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries)) for case in cases
             ]
-        days = [str(day.astype("datetime64[D]")) for day in self.days]
+        days, points = [str(day.astype("datetime64[D]")) for day in self.days], model.facts.operating_points
         read = self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
@@ -230,7 +230,9 @@ class Summary:
             groups_flagged=None if groups is None else discoveries.flagged,
             drift=self.drift.counts(stream.n_rows),
             subgroups=self.subgroups.facts(),
-            prevalence_estimate=self._prevalence() if groups is None else None,
+            prevalence_estimate=prevalence_tonight(self.n_flagged, self.n_scored, points[0])
+            if groups is None and len(points) == 1
+            else None,
             voxels=optional("voxels").pictured(model.contract, model.watched, rows, stream.source.geometries)
             if model.contract.coordinates
             else None,
@@ -280,10 +282,6 @@ class Summary:
             shown = {name: texts[i] for name, texts in display.items()} or None
             self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=shown)))
         self.drawn = sorted(self.drawn, key=lambda one: one[0])[:SAMPLED]
-
-    def _prevalence(self) -> Estimate | None:
-        points = self.model.facts.operating_points
-        return prevalence_tonight(self.n_flagged, self.n_scored, points[0]) if len(points) == 1 else None
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""

@@ -62,7 +62,7 @@ def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
         raise UsageError(f"a text has {len(value)} characters, more than a cell holds; export as csv")
     cell = WriteOnlyCell(sheet)
     # Set behind openpyxl's back, which takes what begins with = for a formula.
-    cell._value, cell.data_type = _NO_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", value), "s"
+    cell._value, cell.data_type = _NO_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", value), "s"
     return cell
 
 
