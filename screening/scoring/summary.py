@@ -277,7 +277,8 @@ class Summary:
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
         """Draw some of those not flagged, with what the contract wants shown beside each."""
         lots = self.rng.random(len(names))
-        quiet = np.flatnonzero(~flagged)
+        last = self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0
+        quiet = np.flatnonzero(~flagged & (lots < last))
         for i in quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]:
             shown = {name: texts[i] for name, texts in display.items()} or None
             self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=shown)))
