@@ -31,8 +31,8 @@ def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.sum() or not q.sum():
         return None
-    there = (p > 0) | (q > 0)
-    p, q = (np.maximum(part[there], 0.5) / part.sum() for part in (p, q))
+    filled = (p > 0) | (q > 0)
+    p, q = (np.maximum(part[filled], 0.5) / part.sum() for part in (p, q))
     return float(((q - p) * np.log(q / p)).sum())
 
 
