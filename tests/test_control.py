@@ -88,10 +88,10 @@ def test_limits_hold_the_centre_and_stay_shares_and_are_not_passed_by_chance(nig
     counts = np.array([round(n * share) for n, share in nights])
     usual = limits(counts, sizes)
 
-    found = [] if usual is None else [(usual.centre, *usual.at(np.array([size])))]
+    bounds = [] if usual is None else [(usual.centre, *usual.at(np.array([size])))]
 
     assert usual is not None or np.count_nonzero(sizes) < LEAST
-    for centre, low, high in found:
+    for centre, low, high in bounds:
         assert 0 <= low[0] <= centre <= high[0] <= 1
         assert binom.sf(high[0] * size + 1e-6, size, centre) <= 1.6 * TAIL
         assert binom.cdf(low[0] * size - 1e-6 - 1e-9 * size, size, centre) <= 1.6 * TAIL

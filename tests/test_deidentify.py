@@ -83,11 +83,11 @@ def measured(listed: list[dict], owner_of: dict[str, str]) -> int:
 def assert_hides(document: dict) -> None:
     run = run_of(document)
     copy = deidentified(run, KEY)
-    found = copy.run.to_dict()
+    document = copy.run.to_dict()
     owner_of = {KEY.pseudonym(case.id): case.group or case.id for case in (*run.cases, *run.near_misses)}
-    listed = [*found["cases"], *found["near_misses"]]
+    listed = [*document["cases"], *document["near_misses"]]
 
-    assert len(found["cases"]) == len(run.cases)
+    assert len(document["cases"]) == len(run.cases)
     assert measured(listed, owner_of) == copy.smallest_group >= LEAST
 
 

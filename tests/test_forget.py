@@ -48,9 +48,9 @@ DAY = datetime.date.today() + datetime.timedelta(days=30)
 
 def table(n_rows: int, seed: int) -> pd.DataFrame:
     """Patients of whom one, very ill, is the secret one, with a name."""
-    found = patients(n_rows, seed=seed).assign(called=[f"P{seed} {i}" for i in range(n_rows)])
-    found.loc[0, ["patient", "called", "fever", "crp", "ill"]] = [SECRET, NAME, 40.5, 90.0, "yes"]
-    return found
+    rows = patients(n_rows, seed=seed).assign(called=[f"P{seed} {i}" for i in range(n_rows)])
+    rows.loc[0, ["patient", "called", "fever", "crp", "ill"]] = [SECRET, NAME, 40.5, 90.0, "yes"]
+    return rows
 
 
 def made(place: Path, ledger: str) -> Path:
@@ -111,10 +111,10 @@ def naming(site: Path) -> list[str]:
     """Files in which the patient's id, name or note stands, packed or not."""
     words = [word.encode() for word in (SECRET, NOTE, NAME)]
     files = [path for path in sorted(site.rglob("*")) if path.is_file()]
-    found = [path for path in files if any(word in path.read_bytes() for word in words)]
+    naming = [path for path in files if any(word in path.read_bytes() for word in words)]
     packed = [path for path in files if path.suffix == ".parquet"]
-    found += [path for path in packed if SECRET in pd.read_parquet(path)["id"].tolist()]
-    return sorted({str(path.relative_to(site)) for path in found})
+    naming += [path for path in packed if SECRET in pd.read_parquet(path)["id"].tolist()]
+    return sorted({str(path.relative_to(site)) for path in naming})
 
 
 def test_nothing_of_the_patient_is_left_in_any_byte_and_every_count_is(site):
@@ -294,8 +294,11 @@ def test_after_its_day_the_model_scores_no_more(site):
     assert not (site / "late").exists()
 
 
-def test_twice_is_once(site):
-    forget(site)
+def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
+    before = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file()}
+    tried = forget(site, "--dry-run")
+    assert {path: path.read_bytes() for path in before} == before
+    assert forget(site) == tried
     # The ledger's file is cleaned each time; what it holds is compared where it is tested.
     files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file() and path.suffix != ".db"}
     again = forget(site)
@@ -311,14 +314,6 @@ def test_an_id_that_nothing_knows_is_said_to_be_unknown_and_is_not_told(site):
 
     assert "nothing here knows this id" in unknown and "00123" not in unknown
     assert known == ""
-
-
-def test_a_dry_run_says_the_same_and_touches_nothing(site):
-    files = {path: path.read_bytes() for path in site.rglob("*.*") if path.is_file()}
-    said = forget(site, "--dry-run")
-
-    assert {path: path.read_bytes() for path in files} == files
-    assert forget(site) == said
 
 
 def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):

@@ -72,9 +72,9 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     three_nights(ledger)
     before = history(ledger)
 
-    found = erase(ledger, "forget", WHY, Scope(SECRET))
+    counts = erase(ledger, "forget", WHY, Scope(SECRET))
 
-    assert found == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
+    assert counts == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
     gone = [SECRET, "her note", "his note", str(drift_of(SECRET)["who"][0])]
     assert [word for word in gone if word in held] == []
@@ -83,18 +83,12 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     assert history(ledger, verify=True, printed=before["audit"]["head"])["audit"]["entries"] == 8
 
 
-def test_forgetting_twice_is_forgetting_once(ledger):
+def test_forgetting_twice_is_once_and_after_it_the_patient_is_new_like_anybody(ledger):
     three_nights(ledger)
     erase(ledger, "forget", WHY, Scope(SECRET))
     before = everything(ledger)
-
     assert erase(ledger, "forget", WHY, Scope(SECRET)) == NOTHING
     assert everything(ledger) == before
-
-
-def test_after_it_the_patient_is_new_like_anybody(ledger):
-    three_nights(ledger)
-    erase(ledger, "forget", WHY, Scope(SECRET))
     again = enter(ledger, night(4, [SECRET, "b"]))
 
     assert states(again) == {SECRET: "new", "b": "ruled out"}
@@ -139,9 +133,9 @@ def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
     three_nights(ledger)
     before = history(ledger)["runs"]
 
-    found = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
+    counts = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
 
-    assert (found["nights"], found["verdicts"]) == (1, 3)
+    assert (counts["nights"], counts["verdicts"]) == (1, 3)
     told = history(ledger, verify=True)
     assert told["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}
@@ -171,21 +165,14 @@ def test_a_model_sealed_anew_is_champion_where_the_one_before_was(ledger):
     record_sealed(ledger, "m" * 64, "o" * 64)
     record_sealed(ledger, "x" * 64, "y" * 64)
     enter(ledger, night(2, "a", series="ward-1", model="o" * 64))
-
     told = history(ledger, verify=True)
+    change = {"model_before": "o" * 64, "model_after": "p" * 64, "reason": "r", "classes": []}
+    record_revision(ledger, "threshold", change)
+    record_sealed(ledger, "p" * 64, "q" * 64)
+    enter(ledger, night(3, "a", series="ward-1", model="q" * 64))
+
     assert told["threshold_changes"] == []
     assert told["audit"]["entries"] == 4
-
-
-def test_a_model_sealed_anew_follows_a_change_of_threshold(ledger):
-    enter(ledger, night(1, "a", series="ward-1"))
-    record_revision(
-        ledger, "threshold", {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
-    )
-    record_sealed(ledger, "n" * 64, "o" * 64)
-
-    enter(ledger, night(2, "a", series="ward-1", model="o" * 64))
-    history(ledger, verify=True)
 
 
 @pytest.mark.parametrize(

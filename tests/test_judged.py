@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pytest
 from test_ledger import QUESTION, enter, states
-from test_ledger import night as brought
+from test_ledger import night as flagged_night
 
 from screening.ledger.database import open_ledger
 from screening.ledger.erasing import Scope, erase
@@ -26,9 +26,9 @@ def ledger(tmp_path):
 def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
     """A night of January or February, with what was said of it afterwards."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
-    found = enter(ledger, brought(day, flagged, key=date, **other))
+    entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
     record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
-    return found
+    return entered
 
 
 def said(ledger, word: str, at: str | None, initials: str = "ab", note: str = "") -> dict[str, int]:
@@ -92,7 +92,7 @@ def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
-        enter(ledger, brought(1, "a", key=key), force=True)
+        enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
 
     assert states(night(ledger, 2, "a")) == {"a": "known"}
@@ -126,7 +126,7 @@ def test_the_audit_is_of_all_who_wait_and_the_same_for_the_same_night(ledger):
     second = night(ledger, 2, "abcdefghijklm", draw=2)
     all_who_wait = night(ledger, 3, "abcdlm", draw=9)
     none = night(ledger, 4, "nop", draw=0)
-    again = enter(ledger, brought(2, "abcdefghijklm", key="2026-01-02", draw=2))
+    again = enter(ledger, flagged_night(2, "abcdefghijklm", key="2026-01-02", draw=2))
 
     assert len(first.drawn) == 5 and set(first.drawn) < set("abcdefghij")
     assert len(second.drawn) == 2 and set(second.drawn) < set("cdefghijklm")
@@ -139,7 +139,7 @@ def test_each_audited_case_stands_for_its_night_and_a_night_half_judged_does_not
     first = night(ledger, 1, "abcdefghij")
     second = night(ledger, 2, "klmn")
     third = night(ledger, 3, "opqrstuvw")
-    said = [{name: "ruled out" for name in found.drawn} for found in (first, second, third)]
+    said = [{name: "ruled out" for name in entered.drawn} for entered in (first, second, third)]
     said[0][first.drawn[0]], said[1][second.drawn[0]] = "confirmed", "unsure"
     del said[2][third.drawn[0]]
     for key, words in zip(("2026-01-01", "2026-01-02", "2026-01-03"), said, strict=True):
@@ -167,7 +167,7 @@ def test_a_verdict_holds_for_the_unbroken_row_of_nights_it_was_given_in(ledger):
     assert (share["found"], share["judged"]) == (3, 3)
 
 
-def test_a_night_counts_by_the_audit_sample_its_own_page_however_late_that_is_judged(ledger):
+def test_a_night_counts_by_the_audit_of_its_own_page_however_late_that_is_judged(ledger):
     night(ledger, 1, "abc", {"a": "ruled out", "b": "ruled out"})
     night(ledger, 2, "c", {"c": "confirmed"})
     early = history(ledger)["series"][0]["ppv_flagged"]

@@ -30,7 +30,7 @@ FACTS = {
 
 
 @dataclass(frozen=True)
-class Brought:
+class FlaggedNight:
     """A night as it is entered, with its cases."""
 
     night: Night
@@ -38,23 +38,23 @@ class Brought:
     sampled: tuple[str, ...]
 
 
-def night(day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures) -> Brought:
+def night(day: int, flagged: Iterable[str], sampled: Iterable[str] = (), /, **figures) -> FlaggedNight:
     """A night, days counted from January on, on which single letters are flagged."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     facts = FACTS | {"key": f"key of {date}", "night": date} | figures
     series = series_by(facts.get("series"), Question.from_dict(facts["question"]))
-    return Brought(Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled))
+    return FlaggedNight(Night.from_dict(facts | {"series": series}), tuple(flagged), tuple(sampled))
 
 
-def enter(ledger, one: Brought, attention=(), **how) -> SimpleNamespace:
+def enter(ledger, one: FlaggedNight, attention=(), **how) -> SimpleNamespace:
     """Enter a night, or find it; what the ledger says of it."""
     how["attention"] = lambda _: attention
     with entering(ledger, one.night, one.flagged, one.sampled, **how) as tonight:
         return SimpleNamespace(**vars(tonight), cases=tonight.known(one.flagged))
 
 
-def states(found) -> dict[str, str]:
-    return {name: case.state for name, case in found.cases.items()}
+def states(entered) -> dict[str, str]:
+    return {name: case.state for name, case in entered.cases.items()}
 
 
 def night_after_night(ledger, nights) -> SimpleNamespace:
@@ -200,21 +200,21 @@ def test_counts_add_up_on_every_night_whatever_was_flagged_and_judged(flagged, j
         tempfile.TemporaryDirectory() as folder,
         open_ledger(Path(folder) / "screening.db", make=True) as ledger,
     ):
-        found = []
+        entered = []
         for day, names in enumerate(flagged):
-            found.append(enter(ledger, night(day + 1, "".join(sorted(names)))))
+            entered.append(enter(ledger, night(day + 1, "".join(sorted(names)))))
             verdicts = [Verdict(name, word) for at, name, word in judged if at == day and name in names]
             record_verdicts(ledger, f"key of 2026-01-{day + 1:02d}", verdicts)
 
-        for before, now, names in zip([set(), *flagged], found, flagged, strict=False):
+        for before, now, names in zip([set(), *flagged], entered, flagged, strict=False):
             counts = {name: getattr(now.night, name) for name in CASE_COUNTS}
             assert counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES) == len(names)
             assert counts["no_longer_flagged"] == len(before - names)
             assert sum(case.nights > 1 for case in now.cases.values()) == len(before & names)
         runs = history(ledger, verify=True)["runs"]
-        assert [run["new"] for run in runs] == [one.night.new for one in found]
+        assert [run["new"] for run in runs] == [one.night.new for one in entered]
         again = [enter(ledger, night(day + 1, "".join(sorted(names)))) for day, names in enumerate(flagged)]
-        assert [one.cases for one in again] == [one.cases for one in found]
+        assert [one.cases for one in again] == [one.cases for one in entered]
         assert history(ledger)["audit"]["entries"] == history(ledger, verify=True)["audit"]["entries"]
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import Brought, enter, night, states
+from test_ledger import FlaggedNight, enter, night, states
 
 from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
@@ -18,7 +18,7 @@ from screening.ledger.verifying import rebuild
 from screening.spelling import series_name
 
 
-def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> Brought:
+def of_ward(name: str, day: int, flagged: str, model: str = "m", sampled=(), /, **other) -> FlaggedNight:
     """A night of a ward; every ward asks the same question."""
     return night(day, flagged, sampled, key=f"{name} {model} {day}", model=model * 64, series=name, **other)
 
@@ -94,15 +94,6 @@ def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     assert forced.night.revision == 2
     assert states(third) == {"a": "pending", "b": "pending"}
     assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
-
-
-def test_a_table_of_another_ward_is_refused_by_name_and_night(ledger):
-    enter(ledger, of_ward("ward-1", 1, "a"))
-    other = night(1, "b", key="other table", series="ward-1")
-    with pytest.raises(UsageError, match="series ward-1 has another table for the night of 2026-01-01"):
-        enter(ledger, other)
-
-    assert history(ledger)["audit"]["entries"] == 1
 
 
 def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):

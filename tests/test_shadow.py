@@ -46,12 +46,12 @@ def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_
                 said = [Verdict(name, "ruled out") for name in sorted(ours)[:1]]
                 record_verdicts(book, f"ward-1 m {day}", said)
             enter(beside, shadow(day, "".join(sorted(theirs))))
-        found = compare_nights(beside, "ward-1", SHADOW)
+        comparison = compare_nights(beside, "ward-1", SHADOW)
 
         assert kept(history(beside, verify=True)) == kept(history(alone))
-        for names, counted in ((0, found.one), (1, found.other)):
-            assert found.both + counted.only == sum(len(night[names]) for night in flagged)
-        assert found.both == sum(len(ours & theirs) for ours, theirs in flagged)
+        for names, counted in ((0, comparison.one), (1, comparison.other)):
+            assert comparison.both + counted.only == sum(len(night[names]) for night in flagged)
+        assert comparison.both == sum(len(ours & theirs) for ours, theirs in flagged)
 
 
 def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
@@ -65,28 +65,28 @@ def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
         Verdict("d", "confirmed"),
     ]  # fmt: skip
     record_verdicts(ledger, "ward-1 m 1", verdicts)
-    found = compare_nights(ledger, "ward-1", SHADOW[:12])
+    comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
 
-    assert (found.nights, found.both, found.neither, found.other_tables) == (2, 4, 14, 0)
-    assert found.agreement == pytest.approx(18 / 20)
+    assert (comparison.nights, comparison.both, comparison.neither, comparison.other_tables) == (2, 4, 14, 0)
+    assert comparison.agreement == pytest.approx(18 / 20)
     chance = (5 * 5 + 15 * 15) / 400
-    assert found.kappa == pytest.approx((0.9 - chance) / (1 - chance))
-    assert [(each.only, each.ppv.found, each.ppv.judged) for each in (found.one, found.other)] == [
+    assert comparison.kappa == pytest.approx((0.9 - chance) / (1 - chance))
+    assert [(each.only, each.ppv.found, each.ppv.judged) for each in (comparison.one, comparison.other)] == [
         (1, 1, 2),
         (1, 2, 3),
     ]
-    assert (found.other.only_ppv.found, found.other.only_ppv.judged) == (1, 1)
-    assert found.one.cases_per_night == 2.5
-    assert found.one.waiting_per_night == 2.5
+    assert (comparison.other.only_ppv.found, comparison.other.only_ppv.judged) == (1, 1)
+    assert comparison.one.cases_per_night == 2.5
+    assert comparison.one.waiting_per_night == 2.5
 
 
 def test_nights_of_other_tables_are_in_no_agreement(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     other = shadow(1, "b")
     enter(ledger, replace(other, night=other.night.replace(table="another")))
-    found = compare_nights(ledger, "ward-1", SHADOW)
+    comparison = compare_nights(ledger, "ward-1", SHADOW)
 
-    assert (found.agreement, found.kappa, found.other_tables) == (None, None, 1)
+    assert (comparison.agreement, comparison.kappa, comparison.other_tables) == (None, None, 1)
 
 
 def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
@@ -155,9 +155,9 @@ def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promot
 def test_two_wards_may_be_put_beside_each_other(ledger):
     enter(ledger, of_ward("ward-1", 1, "ab"))
     enter(ledger, of_ward("ward-2", 1, "b"))
-    found = compare_nights(ledger, "ward-1", "ward-2")
+    comparison = compare_nights(ledger, "ward-1", "ward-2")
 
-    assert (found.both, found.one.only, found.other.series) == (1, 1, "ward-2")
+    assert (comparison.both, comparison.one.only, comparison.other.series) == (1, 1, "ward-2")
     with pytest.raises(UsageError, match="beside itself"):
         compare_nights(ledger, "ward-1", "ward-1")
     with pytest.raises(UsageError, match="no series"):

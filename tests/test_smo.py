@@ -14,8 +14,7 @@ from screening import OneClassSVM
 from screening.kernels import Gaussian, Laplacian
 from screening.kernels.base import EXACT_ROWS
 from screening.kernels.pairwise import gram
-from screening.solvers import Problem, smo
-from screening.solvers.smo import KernelRows
+from screening.solvers import KernelRows, Problem, smo
 
 KINDS = ("one_class", "two_class", "no_equality")
 KERNELS = (Gaussian(0.4), Laplacian(0.3))

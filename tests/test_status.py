@@ -47,10 +47,10 @@ def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
     ) as ledger:
         enter(ledger, of_ward("ward-1", 1, "ab"))
         enter(ledger, of_ward("ward-1", 1, "ab"), force=True)
-        (found,) = pulses(ledger, Due(began + datetime.timedelta(hours=hours)))
+        (pulse,) = pulses(ledger, Due(began + datetime.timedelta(hours=hours)))
 
-    assert found.fine is fine_then
-    assert found.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
+    assert pulse.fine is fine_then
+    assert pulse.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
 
 
 def test_the_silent_ward_is_named_and_the_others_are_fine(place):
@@ -150,14 +150,9 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
         }
     ]  # fmt: skip
     assert history(ledger, "ward-2")["retirements"] == []
-
-
-def test_asked_for_by_name_it_says_since_when_and_why(ledger):
-    retire(ledger, "ward-1", "moved")
-    (found,) = pulses(ledger, DUE, ["ward-1"])
-
-    assert found.fine
-    assert found.said == "retired on 2026-01-09, last night 2026-01-04: moved"
+    (by_name,) = pulses(ledger, DUE, ["ward-1"])
+    assert by_name.fine
+    assert by_name.said == "retired on 2026-01-09, last night 2026-01-04: moved to the new building"
 
 
 def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
@@ -170,29 +165,27 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
     retire(ledger, "ward-1", "moved again")
 
     assert fine(ledger, DUE) == {"ward-2": True}
-    assert [each["last"] for each in history(ledger, verify=True)["retirements"]] == [
-        "2026-01-04",
-        "2026-01-08",
-    ]
+    retirements = history(ledger, verify=True)["retirements"]
+    assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08"]
 
 
 def test_where_every_ward_is_closed_the_ledger_is_fine_and_readable(ledger):
     for ward in ("ward-1", "ward-2"):
         retire(ledger, ward, "closed")
-    (found,) = pulses(ledger, DUE)
+    (pulse,) = pulses(ledger, DUE)
 
-    assert (found.fine, found.said) == (True, "every series is retired")
-    assert "screening_ledger_readable 1" in exposition([found])
+    assert (pulse.fine, pulse.said) == (True, "every series is retired")
+    assert "screening_ledger_readable 1" in exposition([pulse])
 
 
-def test_it_wants_a_reason_and_a_series_and_is_done_once(ledger):
-    with pytest.raises(UsageError, match="--reason"):
-        retire(ledger, "ward-1", " ")
-    with pytest.raises(UsageError, match="no series 'ward-3'"):
-        retire(ledger, "ward-3", "closed")
-    retire(ledger, "ward-1", "closed")
-    with pytest.raises(UsageError, match="closed already"):
-        retire(ledger, "ward-1", "closed")
+@pytest.mark.parametrize(
+    ("series", "reason", "told"),
+    [("ward-1", " ", "--reason"), ("ward-3", "closed", "no series 'ward-3'"), ("ward-2", "again", "already")],
+)
+def test_closing_wants_a_reason_and_a_series_and_is_done_once(ledger, series, reason, told):
+    retire(ledger, "ward-2", "closed")
+    with pytest.raises(UsageError, match=told):
+        retire(ledger, series, reason)
 
     assert len(history(ledger)["retirements"]) == 1
 
@@ -240,9 +233,9 @@ def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is
         give_up(ledger, "ward-1", "2026-01-09", "the laboratory moved", ["ward-1", "ward-2"])
         with pytest.raises(UsageError, match="no need"):
             give_up(ledger, "ward-2", "2026-01-09", "none came")
-        (found, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
+        (pulse, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
 
-        assert found.fine and "given up: the laboratory moved" in found.said
+        assert pulse.fine and "given up: the laboratory moved" in pulse.said
         assert fine(ledger, Due(NOW), "ward-1") == {"ward-1": True}
         assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
@@ -257,10 +250,10 @@ def test_an_acknowledged_reason_rests_until_its_day_and_hides_no_second_cause(pl
             acknowledge(ledger, "ward-1", "few_rows", at(9).date(), "known")
         acknowledge(ledger, "ward-1", "values_differ", at(9).date(), "another analyser")
         enter(ledger, of_ward("ward-1", 9, "ab"), attention=[drifted, other, few])
-        (found,) = pulses(ledger, DUE)
+        (pulse,) = pulses(ledger, DUE)
         enter(ledger, of_ward("ward-1", 10, "ab"), attention=[drifted])
         (later,) = pulses(ledger, Due(at(10, 9), night=at(10).date()))
 
-    assert found.attention == (other, few)
-    assert "acknowledged until 2026-01-09: They differ" in found.said
+    assert pulse.attention == (other, few)
+    assert "acknowledged until 2026-01-09: They differ" in pulse.said
     assert later.attention == (drifted,)

@@ -21,8 +21,7 @@ from timing import HEADER, Comparison, compare
 
 from screening.kernels import Gaussian
 from screening.kernels.pairwise import symmetric_times
-from screening.solvers import Problem, gram_within, smo
-from screening.solvers.smo import KernelRows
+from screening.solvers import KernelRows, Problem, gram_within, smo
 
 NU, COST, KAPPA = 0.1, 10.0, 0.5
 TOL = 1e-3

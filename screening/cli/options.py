@@ -397,9 +397,9 @@ def _name_of(place: str) -> str:
     """A file's name; a URL without what may be secret in it."""
     if "://" not in place:
         return Path(place).name
-    from screening.io.database import shown
+    from screening.io.database import redacted_url
 
-    return shown(place)
+    return redacted_url(place)
 
 
 def others_from(text: str | None) -> list[str] | None:

@@ -58,7 +58,7 @@ def row_number_ids(cohort: Cohort) -> list[Reason]:
     return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
 
 
-def said_of_ids(model: ModelDocument) -> list[Reason]:
+def reasons_of_ids(model: ModelDocument) -> list[Reason]:
     """What a model says of its ids, which holds for every table it reads."""
     return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
 

@@ -180,7 +180,8 @@ class KernelMachine(Estimator):
         )
         machines = []
         for part in together:
-            first = clone(self).set_params(factor=part[0])
+            first = copy(self)
+            first.factor = part[0]
             for factor, passes in zip(
                 part, first._fitted(part, X, y, groups=groups, cache=cache), strict=True
             ):

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.files import read_bounded
-from screening.io.readers import Batches, Part, Source, put_into, refuse_header
+from screening.io.readers import Batches, Part, Source, refuse_header, update_digest
 
 if TYPE_CHECKING:
     import duckdb
@@ -138,7 +138,7 @@ def described(url: sa.URL) -> str:
     return f"{backend}://{host}{port}/{url.database or ''}"
 
 
-def shown(text: str) -> str:
+def redacted_url(text: str) -> str:
     """What may be told of a cohort's place, which may be a path, or a URL with a password."""
     if "://" not in text:
         return text
@@ -148,7 +148,7 @@ def shown(text: str) -> str:
         return text.partition("://")[0] + "://"
 
 
-def safe_words(error: Exception, url: sa.URL) -> str:
+def redacted_message(error: Exception, url: sa.URL) -> str:
     """The first line of what a database says at the door, without anything that its URL keeps secret.
 
     Errors of values (a text that is no number) are told by their kind alone: they may repeat a patient's.
@@ -195,7 +195,7 @@ def open_database(database: Database) -> Source:
         with ask(url, database, query) as answer:
             part = KeptAnswer(database.name, place, answer)
     except database_errors() as error:
-        raise UsageError(f"{database.name} of {place}: {safe_words(error, url)}") from None
+        raise UsageError(f"{database.name} of {place}: {redacted_message(error, url)}") from None
     refuse_header(part)
     what = "the answer to" if query else "table"
     return Source([part], [f"{database.name}: {what} {database.name} of {place}, {answer.how}"])
@@ -225,7 +225,7 @@ class KeptAnswer(Part):
                 numbered = block.rename_columns([str(place) for place in range(block.num_columns)])
                 with pa.ipc.new_stream(self._file, numbered.schema) as stream:
                     stream.write_batch(numbered)
-                put_into(digest, numbered)
+                update_digest(digest, numbered)
         except database_errors() as error:
             # Without the database's words, which may hold values.
             kind = type(getattr(error, "orig", None) or error).__name__

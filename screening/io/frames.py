@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
-from screening.io.readers import Batches, Part, Source, put_into, refuse_header
+from screening.io.readers import Batches, Part, Source, refuse_header, update_digest
 
 # Rows whose values are put into the digest at a time.
 BLOCK_ROWS = 1 << 16
@@ -37,7 +37,7 @@ class TableInMemory(Part):
         # Over names and values, whatever the pieces the table came in.
         digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
         for block in table.to_batches(BLOCK_ROWS):
-            put_into(digest, block)
+            update_digest(digest, block)
         self.sha256 = digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:

@@ -241,7 +241,7 @@ def refuse_header(part: Part) -> None:
         raise CohortError(faults)
 
 
-def put_into(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
+def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
     """Add a batch's values to a digest: what lies in memory where a value is missing must not count."""
     for cells in batch.columns:
         digest.update(cells.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False))

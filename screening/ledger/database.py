@@ -86,7 +86,7 @@ RUNS = sa.Table(
     _number("revision"),
     *_texts("series", "night", "model"),
     _flag("shadow"),
-    # SHA-256 over the digests of the table's files: the same bytes on another night are found by it.
+    # SHA-256 over the digests of the table's files: by it the same bytes on another night are told.
     *_texts("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
     sa.Index("runs_by_series", "series", "night"),

@@ -101,7 +101,7 @@ class Night(NightFigures, Facts, kind="run"):
 
     @property
     def source(self) -> str | None:
-        """What its table is found by."""
+        """SHA-256 over the digests of its table's files."""
         return source_digest(self.table)
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:

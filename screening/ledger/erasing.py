@@ -151,7 +151,7 @@ def _changes(
         .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
         .where(PARTS.c.names != "[]")
     )
-    # What still lies somewhere must be found by the next attempt.
+    # What still lies somewhere is for the next attempt.
     kept = {one.entry for one in register.current_artefacts(connection) if one.what == "case"}
     for entry, of_entry in groupby(trail.paged(connection, chosen), key=lambda row: row.entry):
         goes = False  # The one case that the entry is about.

@@ -1,4 +1,4 @@
-"""What the nights add up to: workload, what reviews found and what was missed, and drift.
+"""What the nights add up to: workload, PPV by reviews, missed cases, and drift.
 
 Of two models of a series, or of two series: whom both flag, whom only one, and who was right.
 """
@@ -93,12 +93,14 @@ def history(
         names = sa.select(RUNS.c.series).where(
             ~RUNS.c.shadow, sa.literal(one is None) | (RUNS.c.series == one)
         )
-        by_first_night = [sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)]
+        by_first_night = names.group_by(RUNS.c.series).order_by(
+            sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)
+        )
         runs, facts = dict[int, NightRun](), []
-        for name in connection.scalars(names.group_by(RUNS.c.series).order_by(*by_first_night)).all():
-            of_series, adding_up = _series(connection, name, changes, promotions)
+        for name in connection.scalars(by_first_night).all():
+            of_series, sums = _series(connection, name, changes, promotions)
             runs |= of_series
-            facts.append(adding_up)
+            facts.append(sums)
         document = HistoryDocument(
             runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
             series=facts,
@@ -122,11 +124,7 @@ def _changes(
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     changes = []
     for change in stated(connection, kind):
-        values = dict(change.facts) | {
-            "entry": change.entry,
-            "recorded": change.recorded,
-            "reason": change.reason,
-        }
+        values = dict(change.facts) | change._asdict()
         if series is None or values["series"] in (None, series):
             values["series"] = values["series"] and shown_series(values["series"])
             changes.append(document.from_dict({name: values[name] for name in document.model_fields}))

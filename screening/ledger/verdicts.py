@@ -158,27 +158,33 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
     return ("initials", site, initials) if initials else ("login", login)
 
 
+LATEST = ("given", "entry")
+"""By which of several verdicts the last one is known."""
+
+
+def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.Subquery:
+    """Of the rows with the same values in some columns the one that is last by others."""
+    columns, latest = [rows.c[name] for name in of_each], [rows.c[name].desc() for name in by]
+    turn = sa.func.row_number().over(partition_by=columns, order_by=latest)
+    numbered = sa.select(rows, turn.label("turn")).subquery()
+    return sa.select(*(numbered.c[column.name] for column in rows.c)).where(numbered.c.turn == 1).subquery()
+
+
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     """The word that stands on each case of a run: `key`, `case_id`, `series`, `night`, `flagged`, `verdict`.
 
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
     `which`: what holds for the verdicts that are looked at.
     """
-    reviewer = [REVIEWS.c.key, REVIEWS.c.case_id, REVIEWS.c.reviewer]
-    latest = [REVIEWS.c.given.desc(), REVIEWS.c.entry.desc()]
-    turn = sa.func.row_number().over(partition_by=reviewer, order_by=latest)
-    last = sa.select(REVIEWS, turn.label("turn")).where(*which).subquery()
-    case, latest = [last.c.key, last.c.case_id], [last.c.given.desc(), last.c.entry.desc()]
-    side = sa.case((last.c.verdict.in_(HAS_IT), 1), (last.c.verdict == "ruled out", -1), else_=0)
+    given = _last(sa.select(REVIEWS).where(*which).subquery(), ("key", "case_id", "reviewer"), LATEST)
+    case = [given.c.key, given.c.case_id]
+    side = sa.case((given.c.verdict.in_(HAS_IT), 1), (given.c.verdict == "ruled out", -1), else_=0)
     apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(partition_by=case)
-    newest = sa.func.row_number().over(partition_by=case, order_by=latest)
-    words = sa.select(last, apart.label("apart"), newest.label("newest")).where(last.c.turn == 1).subquery()
+    words = _last(sa.select(given, apart.label("apart")).subquery(), ("key", "case_id"), LATEST)
     run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key).scalar_subquery()
     verdict = sa.case((words.c.apart == 2, DISPUTED), else_=words.c.verdict)
     columns = [words.c[name] for name in ("key", "case_id", "series", "night", "flagged")]
-    return (
-        sa.select(*columns, verdict.label("verdict"), run.label("run")).where(words.c.newest == 1).subquery()
-    )
+    return sa.select(*columns, verdict.label("verdict"), run.label("run")).subquery()
 
 
 def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
@@ -189,12 +195,7 @@ def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) 
 
 def last_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     """Of every case the word that stands on its last night; see `current_verdicts`."""
-    words = current_verdicts(*which)
-    later = sa.func.row_number().over(
-        partition_by=words.c.case_id, order_by=[words.c.night.desc(), words.c.run.desc()]
-    )
-    numbered = sa.select(words, later.label("turn")).subquery()
-    return sa.select(numbered).where(numbered.c.turn == 1).subquery()
+    return _last(current_verdicts(*which), ("case_id",), ("night", "run"))
 
 
 def review(

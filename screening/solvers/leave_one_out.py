@@ -10,6 +10,7 @@ import numpy as np
 from screening.kernels.jit import njit
 from screening.kernels.threads import n_threads, run_in_threads
 from screening.solvers.free_set import go, invert, leave, spread
+from screening.solvers.kernel_rows import Active
 from screening.solvers.problem import Problem, Solutions, certificate
 from screening.solvers.smo import DEFAULT_MEMORY, _Engine
 from screening.solvers.smo_steps import pair_steps
@@ -23,7 +24,7 @@ def leave_one_out(problem: Problem, tol: float, alphas: np.ndarray, left_out: np
     From the solution with all rows: the free alphas make up for the row, whose own is then 0, and the steps
     of the SMO go on.
     """
-    engine = _Engine(problem, tol, DEFAULT_MEMORY)
+    engine = _Engine(problem, tol, Active(problem.gram, DEFAULT_MEMORY))
     engine.alpha = np.minimum(alphas, problem.upper) * engine.unit
     engine.v = engine._levels()
     solutions = np.empty((len(left_out), len(alphas)))

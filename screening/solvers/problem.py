@@ -53,10 +53,10 @@ class Problem:
         """Largest K~_ii."""
         return self._sizes[0]
 
-    @cached_property
+    @property
     def has_margin(self) -> bool:
         """Whether p says how large f is."""
-        return bool(np.any(self.linear))
+        return self._sizes[2] > 0
 
     @cached_property
     def scale(self) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from screening.solvers import smo_steps
-from screening.solvers.kernel_rows import Active, KernelRows
+from screening.solvers.kernel_rows import Active
 from screening.solvers.problem import Problem, Solution, certificate, levels, within
 from screening.solvers.smo_steps import LAST_DIGITS, STOP, WORTH
 
@@ -51,34 +51,11 @@ def solve_each(
     max_iter: int = 10_000_000,
 ) -> list[Solution]:
     """Solve duals that differ in c alone, from the second on from the solution before."""
-    first = problems[0]
-    small = len(first.upper) <= _SMALL and not isinstance(first.gram, KernelRows)
-    if small and first.total is not None and first.has_margin:
-        return _solve_columns(problems, tol, start, max_iter)
-    solutions = []
+    solutions, active = [], Active(problems[0].gram, memory)
     for problem in problems:
-        solutions.append(_Engine(problem, tol, memory).run(_feasible(problem, start), max_iter))
+        solutions.append(_Engine(problem, tol, active).run(_feasible(problem, start), max_iter))
         start = solutions[-1].alphas
     return solutions
-
-
-def _solve_columns(
-    problems: Sequence[Problem], tol: float, start: np.ndarray | None, max_iter: int
-) -> list[Solution]:
-    """``solve_each`` of so few rows that none is left out on the way: all in one call of what is compiled."""
-    problem = problems[0]
-    factors = np.array([problem_at_c.c for problem_at_c in problems], float)
-    solved, certificates = np.empty(factors.shape), np.empty((len(factors), 3))
-    chunks, chunk = _looks(factors.shape[1])
-    given = (problem.signs, problem.linear, problem.diagonal, problem.upper)
-    smo_steps.solve_columns(
-        chunks, chunk, max_iter, tol, *(np.ascontiguousarray(values, float) for values in given), factors,
-        _feasible(problem, start), solved, certificates, Active(problem.gram).rows(),
-    )  # fmt: skip
-    return [
-        Solution(alphas, float(intercept), float(gap), int(n_iter))
-        for alphas, (intercept, gap, n_iter) in zip(solved, certificates, strict=True)
-    ]
 
 
 def _looks(n_points: int) -> tuple[int, int]:
@@ -111,10 +88,11 @@ def _feasible(problem: Problem, start: np.ndarray | None) -> np.ndarray:
 class _Engine:
     """One solve: the state over all points, and the loop over chunks of compiled steps."""
 
-    def __init__(self, problem: Problem, tol: float, memory: int) -> None:
+    def __init__(self, problem: Problem, tol: float, active: Active) -> None:
         self.problem = problem
-        self.active = Active(problem.gram, memory)
-        diagonal = problem.diagonal
+        self.active = active
+        if len(active.points) < len(problem.upper):
+            active.take(np.arange(len(problem.upper)))
         c = np.asarray(problem.c, float)
         # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
         unit = math.sqrt(problem.largest) or 1.0
@@ -123,7 +101,7 @@ class _Engine:
         self.stop = tol * problem.scale
         self.s = np.asarray(problem.signs, float)
         self.c = c / unit
-        self.diagonal = diagonal
+        self.diagonal = problem.diagonal
         self.upper = np.asarray(problem.upper, float) * self.unit
         self.p = np.asarray(problem.linear, float)
         self.equality = problem.total is not None

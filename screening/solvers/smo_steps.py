@@ -24,7 +24,6 @@ from screening.kernels.jit import njit
 from screening.kernels.simd import flush_tiny, maximum, restore, widest
 from screening.solvers.free_set import newton_on_free_set
 from screening.solvers.kernel_rows import DIRECT, fetch
-from screening.solvers.problem import certificate, levels, sizes
 
 STOP, PATIENCE, VISITS = 0, 1, 2
 """What is kept from one climb to the next: the violation to leave, and what decides on a move at once."""
@@ -305,56 +304,3 @@ def climb(
             break
         kept[STOP] = stop
     return done, gap, stuck
-
-
-@njit(nogil=True, cache=True)
-def solve_columns(
-    chunks, chunk, limit, tol, signs, linear, diagonal, upper, factors, start, solutions, certificates, rows
-):
-    """Solutions of an equality problem with a margin at each of `factors`, a row of them one c.
-
-    Every point is looked at all the way. The first goes from `start`, each other one from the last solution.
-    `solutions` gets the alphas, and `certificates` the intercept, the gap and the steps.
-    """
-    before = start
-    for k in range(len(factors)):
-        largest, reach, margin = sizes(factors[k], diagonal, upper, linear)
-        scale = max(min(reach, margin), _TINY)
-        # In units where the largest K~_ii is 1 float32 curvatures cannot overflow, whatever the scale of c.
-        unit = math.sqrt(largest)
-        if unit == 0.0:
-            unit = 1.0
-        square = unit * unit
-        c, bounds = factors[k] / unit, upper * square
-        alpha = np.minimum(before, upper) * square
-        v = levels(True, signs, c, linear, alpha, rows.gram)
-        least_stop = tol * scale
-        kept = np.array([least_stop, 1.0, 0.0])
-        done = 0
-        while True:
-            steps, gap, stuck = climb(
-                chunks,
-                chunk,
-                limit - done,
-                least_stop,
-                False,
-                kept,
-                None,
-                signs,
-                c,
-                diagonal,
-                bounds,
-                alpha,
-                v,
-                rows,
-            )
-            done += steps
-            last = kept[STOP]
-            # Levels are known to their last digits alone.
-            kept[STOP] = max(min(last, least_stop), LAST_DIGITS * np.abs(v).max())
-            if done >= limit or gap <= kept[STOP] or (stuck and not kept[STOP] < last):
-                break
-        intercept, gap = certificate(signs, bounds, alpha, v)
-        certificates[k, 0], certificates[k, 1], certificates[k, 2] = intercept, gap / scale, done
-        before = solutions[k]
-        before[:] = np.minimum(alpha / square, upper)

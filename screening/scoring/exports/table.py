@@ -13,7 +13,7 @@ from screening.io.database import (
     duckdb_opened,
     duckdb_quoted,
     read_url,
-    safe_words,
+    redacted_message,
 )
 from screening.scoring.rows import FlaggedRows
 
@@ -33,7 +33,9 @@ def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) ->
         else:
             _into_sql(flagged.table(), place, table, force)
     except database_errors() as error:
-        raise UsageError(f"{described(place)}: {safe_words(error, place)}; nothing was written") from None
+        raise UsageError(
+            f"{described(place)}: {redacted_message(error, place)}; nothing was written"
+        ) from None
     return f"{described(place)} table {table}"
 
 
