@@ -322,7 +322,7 @@ def appraised_run() -> dict[str, Any]:
         "prevalence_estimate": {"value": 0.12, "low": 0.02, "high": 0.22},
         "voxels": {"axes": ["x", "y", "z"], "step": [1, 1, 3.5], "base": "ADC", "scale": [-1, 2],
                    "colours": {"yes": "#ffe100"},
-                   "patients_total": 1, "patients_flagged": 1, "patients": [patient]},
+                   "patients_flagged": 1, "patients": [patient]},
     }  # fmt: skip
     run["data"][0] |= {
         "psi": 0.41, "ks": 0.2, "outside": 0.02, "unseen": 0, "alarm": True, "normalised": False,

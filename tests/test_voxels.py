@@ -152,7 +152,7 @@ def block_of(*patients):
         len(patients),
         {"axes": list("xyz"), "step": [1, 1, 1], "base": None, "scale": None, "colours": {}},
     )
-    found = Voxels(**grid, patients_total=n, patients_flagged=n, patients=patients)
+    found = Voxels(**grid, patients_flagged=n, patients=patients)
     return RunDocument.from_dict(voxel_run()).replace(voxels=found)
 
 

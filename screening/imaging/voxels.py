@@ -105,7 +105,6 @@ def pictured(
     return Voxels(
         axes=list(contract.coordinates),
         step=step.tolist(),
-        patients_total=len(voxels),
         patients_flagged=sum(len(part) > 0 for part in voxels.values()),
         patients=patients,
         base=(tissue_of(contract) or "") if scale else None,

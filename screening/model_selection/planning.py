@@ -173,8 +173,6 @@ def cost_of_landmarks(study: Study, held_out: HeldOut) -> Approximation:
         method="landmarks",
         n_landmarks=wanted,
         n_rows=sample.n_rows,
-        n_train=n_train,
-        n_test=n_test,
         auroc_exact=float(exact),
         auroc_landmarks=float(landmarks),
         note=(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from screening.report import format as fmt
 from screening.report.charts import Axes, Label, Tick
 from screening.report.drawing import draw
@@ -108,10 +110,9 @@ def roc(methods: Sequence[MethodFacts], number: int) -> Axes:
     )  # fmt: skip
     axes.line([0, 1], [0, 1], "chance")
     for i, method in enumerate(methods):
-        curve = method.curve
-        grid = [j / max(len(curve) - 1, 1) for j in range(len(curve))]
+        sensitivity = np.linspace(0, 1, len(method.curve))
         # A step up at each sensitivity that is reached, as the curve of finitely many cases is.
-        axes.line([x for x in curve for _ in "ab"][1:], [y for y in grid for _ in "ab"][:-1], f"m{i}")
+        axes.line(np.repeat(method.curve, 2)[1:], np.repeat(sensitivity, 2)[:-1], f"m{i}")
     return axes
 
 
@@ -162,9 +163,8 @@ def critical_difference(name: str, words: str, ordered: Sequence[RankedMethod], 
         axes.line([rank, rank], [y, rows], "stem")
         axes.dot(rank, y, "validated")
         axes.y_ticks.append(Tick(axes.up.at(y), fmt.name(method.recipe)))
-    for i, (low, high) in enumerate(cliques):
-        y = rows + 0.4 + 0.6 * i
-        axes.line([low, high], [y, y], "clique")
+    for i, ends in enumerate(cliques):
+        axes.line(ends, [rows + 0.4 + 0.6 * i] * 2, "clique")
     axes.line([1, 1 + distance], [top - 0.8, top - 0.8], "first")
     words = f"critical difference {fmt.fixed(distance, 2)}"
     axes.labels.append(Label(axes.left, axes.up.at(top - 0.8) - 6, "first", words, "start"))

@@ -25,9 +25,10 @@ def finite(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def of_estimate(value: object) -> object:
-    """Return the figure of an estimate, anything else as it is."""
-    return value.value if isinstance(value, Estimate) else value
+def figure_of(value: object) -> float | None:
+    """Return a number, or the figure of an estimate; None for what cannot be drawn."""
+    value = value.value if isinstance(value, Estimate) else value
+    return value if finite(value) else None
 
 
 def text(value: object, longest: int = LONGEST_TEXT) -> str:
@@ -84,10 +85,10 @@ def percent(value: object, places: int | None = None) -> str:
 
     What is neither nobody nor everybody is not rounded to it.
     """
-    value = of_estimate(value)
-    if not finite(value):
+    share = figure_of(value)
+    if share is None:
         return NOT_KNOWN
-    share = 100 * value
+    share *= 100
     if places is None:
         if 99.995 <= share < 100:
             return ">99.99%"
@@ -99,8 +100,8 @@ def percent(value: object, places: int | None = None) -> str:
 
 def chance(value: object) -> str:
     """Return the chance of a condition in per cent, as far as past cases can tell it: `>99.9%` at most."""
-    share = of_estimate(value)
-    if not finite(share):
+    share = figure_of(value)
+    if share is None:
         return NOT_KNOWN
     return ">99.9%" if share > 0.999 else "<0.1%" if share < 0.001 else percent(share)
 
@@ -132,24 +133,22 @@ def ci(share: Estimate) -> str:
 
 def p_value(value: object) -> str:
     """Return a p-value with three decimals, four below 0.01; never as zero."""
-    value = of_estimate(value)
-    if not finite(value):
+    p = figure_of(value)
+    if p is None:
         return NOT_KNOWN
-    return "<0.0001" if value < 1e-4 else f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"
+    return "<0.0001" if p < 1e-4 else f"{p:.3f}" if p >= 0.01 else f"{p:.4f}"
 
 
 def ratio(value: object) -> str:
     """Return a small positive figure such as a number needed to evaluate."""
-    value = of_estimate(value)
-    if not finite(value):
-        return NOT_KNOWN
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+    figure = figure_of(value)
+    return NOT_KNOWN if figure is None else f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
 
 
 def per_hundred(share: object) -> str:
     """Return a share as so many in a hundred."""
-    share = of_estimate(share)
-    return ratio(100 * share) if finite(share) else NOT_KNOWN
+    figure = figure_of(share)
+    return NOT_KNOWN if figure is None else ratio(100 * figure)
 
 
 def area_ci(area: Estimate) -> str:
@@ -166,10 +165,10 @@ def decimals(values: Iterable[object]) -> int:
 
 def fixed(value: object, places: int) -> str:
     """Return a score with `places` decimals."""
-    value = of_estimate(value)
-    if not finite(value) or abs(value) >= BEYOND_SCORES:
+    score = figure_of(value)
+    if score is None or abs(score) >= BEYOND_SCORES:
         return NOT_KNOWN
-    figure = f"{value:.{places}f}"
+    figure = f"{score:.{places}f}"
     return minus(figure if float(figure) != 0 else figure.lstrip("-"))
 
 

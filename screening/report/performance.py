@@ -183,20 +183,16 @@ def froc(model: ModelDocument) -> Axes | None:
     facts = model.points[0].lesions
     if facts is None:
         return None
-    curve = facts.froc
+    false_positives, sensitivity = np.array(facts.froc.false_positives), np.array(facts.froc.sensitivity)
     # Far right of the threshold in use nobody reads; the table has the rest.
     at = facts.false_positives.value or 0.0
-    most = max(min(max(curve.false_positives), 4 * at), 1.0)
-    drawn = [place for place, false in enumerate(curve.false_positives) if false <= most]
+    most = max(min(false_positives.max(), 4 * at), 1.0)
+    drawn = false_positives <= most
     axes = Axes(
         name="froc", x=(0.0, most), y=(0.0, 1.0), x_label="false clusters a patient", y_label="lesions found",
         margins=(16, 24, 46, 66),
     )  # fmt: skip
-    axes.line(
-        [curve.false_positives[place] for place in drawn],
-        [curve.sensitivity[place] for place in drawn],
-        "first",
-    )
+    axes.line(false_positives[drawn], sensitivity[drawn], "first")
     axes.mark(at, 1 - facts.missed / facts.n_lesions, "validated", "threshold in use")
     return axes
 
@@ -241,9 +237,8 @@ def usefulness(model: ModelDocument) -> dict[str, object]:
 def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, float] | None:
     """Flags per 100 rows of the best other method at the prevalence in use, and its sensitivity."""
     other = best_other(model.validation.comparison)
-    sensitivity, specificity = (
-        (other.figures or {}).get(name) if other else None for name in ("sensitivity", "specificity")
-    )
+    figures = (other and other.figures) or {}
+    sensitivity, specificity = figures.get("sensitivity"), figures.get("specificity")
     if sensitivity is None or specificity is None:
         return None
     flagged = point.prevalence * sensitivity + (1 - point.prevalence) * (1 - specificity)
@@ -253,7 +248,6 @@ def _other_at(model: ModelDocument, point: OperatingPointFacts) -> tuple[float, 
 def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
     """Sensitivity against flags, with the threshold in use, the best other method, and the capacity."""
     curve = Curve(model.validation.curves[point.label])
-    rates = curve.columns["flag_rate"]
     # Capacity counts reviews, which are of patients where rows come in groups.
     capacity = None if model.validation.grouped else model.stated.capacity
     flag_rate, sensitivity = point.flag_rate.value, point.sensitivity.value
@@ -263,7 +257,7 @@ def _picture(model: ModelDocument, point: OperatingPointFacts) -> Axes | None:
         name="useful", x=(0, 100), y=(0, 1), x_label="flags per 100 rows",
         y_label="cases found (sensitivity)", height=330, margins=(52 if capacity else 16, 24, 46, 66),
     )  # fmt: skip
-    flags = 100 * rates
+    flags = 100 * curve.columns["flag_rate"]
     axes.band(flags, *curve.ends["sensitivity"], "first")
     axes.line([0, 100], [0, 1], "chance")
     axes.line(flags, curve.columns["sensitivity"], "first")

@@ -312,8 +312,7 @@ def _day(value: str | None) -> datetime.date | None:
 
 
 def _counts(run: RunDocument) -> Iterator[Reason]:
-    counts = run.counts
-    remedy = "Do not use this page; report it with its run.json."
+    counts, remedy = run.counts, "Do not use this page; report it with its run.json."
     if counts.read != counts.scored + counts.refused:
         words = "The counts do not add up: rows read are not rows scored plus rows refused."
         yield Reason("counts_do_not_add_up", words, remedy=remedy)

@@ -318,10 +318,8 @@ def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tu
 
 def _on_class_scale(model: ModelDocument, case: Case) -> str:
     """Return the score on the scale of the slider, exactly."""
-    own = {point.label: point.threshold for point in model.points}
-    if case.label not in own:
-        raise KeyError("class")
-    return repr(case.score + own[case.label] if model.by_excess else case.score)
+    thresholds = {point.label: point.threshold for point in model.points}
+    return repr(case.score + thresholds[case.label] if model.by_excess else case.score)
 
 
 WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}

@@ -190,7 +190,6 @@ RULE_TYPES: dict[str, type[Rule]] = {
     kind.name: kind for kind in (MinSensitivity, MaxFlagRate, MissCost, GMean, Threshold)
 }
 
-
 DEFAULT_RULE = MinSensitivity()
 
 

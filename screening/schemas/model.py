@@ -132,8 +132,6 @@ class Approximation(Document):
     method: str
     n_landmarks: int
     n_rows: int
-    n_train: int
-    n_test: int
     auroc_exact: float
     auroc_landmarks: float
     note: str

@@ -142,7 +142,6 @@ class Voxels(Document):
 
     axes: Sequence[str]
     step: Sequence[float | None]
-    patients_total: int
     patients_flagged: int
     patients: Sequence[Volume]
     base: str | None
