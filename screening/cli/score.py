@@ -357,19 +357,13 @@ def report(
     as_json: options.AsJson = False,
 ) -> None:
     """Draw the report of a model, run or other directory again."""
-    from screening.report import render_model, render_run
-    from screening.report.comparison import render_comparison
-    from screening.report.page import render_validation
+    from screening.report.page import PAGES
     from screening.schemas.run import RunDocument
     from screening.store.publishing import write_whole
     from screening.store.serialization import read_document
     from screening.teaching import deidentified, site_key
 
-    draws = {
-        "run": render_run, "comparison": render_comparison, "validation": render_validation,
-        "model": render_model,
-    }  # fmt: skip
-    kind = next((each for each in draws if (directory / f"{each}.json").exists()), "model")
+    kind = next((kind for kind in PAGES if (directory / f"{kind}.json").exists()), "model")
     target = out or directory / "report.html"
     document = read_document(directory, kind)
     entry = cast(dict[str, Any] | None, document.get("ledger"))
@@ -390,7 +384,7 @@ def report(
         document, keyed = copy.run.to_dict(), key.fingerprint
         answer |= {name: value for name, value in vars(copy).items() if name != "run"}
         answer["attention"] = document["attention"]
-    page = draws[kind](document, templates).encode()
+    page = PAGES[kind][1](document, templates).encode()
     if kind == "run" and out is not None:
         what = "page" if keyed is None else "copy"
         _hand_out(ledger, entry, what, target, content=page, keyed=keyed)

@@ -104,6 +104,8 @@ def read_small_table(content: bytes) -> Columns:
     """Read a Parquet table from memory; ValueError where it is damaged."""
     try:
         table = pq.read_table(io.BytesIO(content), use_threads=False)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the held-out table is damaged ({type(error).__name__})") from None
     return {name: table[name].to_numpy() for name in table.column_names}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import hypergeom, ks_2samp
+from scipy.stats import hypergeom
 
 Counts = Sequence[float] | np.ndarray
 
@@ -31,8 +31,8 @@ def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.sum() or not q.sum():
         return None
-    there = (p > 0) | (q > 0)
-    p, q = (np.maximum(part[there], 0.5) / part.sum() for part in (p, q))
+    filled = (p > 0) | (q > 0)
+    p, q = (np.maximum(part[filled], 0.5) / part.sum() for part in (p, q))
     return float(((q - p) * np.log(q / p)).sum())
 
 
@@ -120,21 +120,31 @@ def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
 def other_distribution(distance: float, rows: float, past_rows: float) -> float:
     """Chance of so large a distance of two cumulative shares (Kolmogorov-Smirnov, two samples).
 
-    Exact where the samples are small; else the bound of Dvoretzky, Kiefer, Wolfowitz and Massart, since the
-    limit that SciPy would take gives half of the exact chance where a night has ten rows. Ties, and shares
-    that are known at some places only, make the distance smaller: the chance told is then too large, never
-    too small.
+    Exact by counting lattice paths, where that is short; else the bound of Dvoretzky, Kiefer, Wolfowitz and
+    Massart. Ties, and shares that are known at some places only, make the distance smaller: the chance told
+    is then too large, never too small. SciPy counts the same paths, but gives up, with a warning, on some
+    samples of a few hundred rows, and the limit it takes instead is half of the exact chance for ten rows.
     """
     m, n = sorted((int(min(rows, MOST_UNITS)), int(min(past_rows, MOST_UNITS))))
     if not m or distance <= 0:
         return 1.0
     if m * n > EXACT_PATHS:
         return min(1.0, 2 * math.exp(-2 * distance**2 * m * n / (m + n)))
-    # Two samples that lie the next possible distance apart: i of the one and j of the other are low.
-    apart = np.abs(np.subtract.outer(np.arange(m + 1) / m, np.arange(n + 1) / n))
-    i, j = np.unravel_index(np.where(apart >= distance - 1e-9, apart, np.inf).argmin(), apart.shape)
-    low_and_high = (np.repeat([0, 1], [low, size - low]) for low, size in ((i, m), (j, n)))
-    return float(ks_2samp(*low_and_high, method="exact").pvalue)
+    # Walk all orders of the m + n values; a path that stays inside the band is one of a smaller distance.
+    steps = np.arange(n + 1) / n
+    weights = np.where(steps < distance - 1e-9, 1.0, 0.0)
+    log_scale = 0.0
+    for j in range(1, m + 1):
+        band = np.abs(steps - j / m) < distance - 1e-9
+        weights = np.cumsum(weights * band) * band
+        largest = weights.max()
+        if not largest:
+            return 1.0
+        weights, log_scale = weights / largest, log_scale + math.log(largest)
+    if not weights[-1]:
+        return 1.0
+    inside = math.log(weights[-1]) + log_scale - math.log(math.comb(m + n, m))
+    return float(min(1.0, max(0.0, -math.expm1(min(inside, 0.0)))))
 
 
 def _in_units(events: float, rows: float) -> tuple[int, int]:

@@ -183,7 +183,7 @@ def _worst_first(lines: Sequence[SeriesNight]) -> list[SeriesNight]:
 
 
 PAGES: dict[str, tuple[type[Document], Callable[..., str]]] = {
-    "run": (RunDocument, draw_run),
+    "run": (RunDocument, render_run),
     "model": (ModelDocument, render_model),
     "comparison": (ComparisonDocument, render_comparison),
     "validation": (ExternalValidation, render_validation),

@@ -53,18 +53,23 @@ class Top:
     """The rows with the highest scores seen so far, at most `size` of them, with all their values."""
 
     def __init__(self, size: int):
-        self.size = size
+        self.size, self.least = size, -np.inf
         self.kept: list[tuple[Cohort, pa.Table]] = []
 
     def add(self, batch: Cohort, rows: pa.Table, among: np.ndarray) -> None:
         """Take in some rows of a batch."""
-        best = among[np.argsort(-rows["score"].to_numpy()[among], kind="stable")[: self.size]]
+        scores = rows["score"].to_numpy()
+        # Of a long night hardly a batch has a row that still comes among them.
+        among = among[scores[among] > self.least]
+        best = among[np.argsort(-scores[among], kind="stable")[: self.size]]
         if len(best):
             self.kept.append((batch.take(best), rows.take(best)))
             cohorts, tables = zip(*self.kept, strict=True)
             cohort, table = joined(cohorts), pa.concat_tables(tables)
             best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
             self.kept = [(cohort.take(best), table.take(best))]
+            if len(best) == self.size:
+                self.least = table["score"][int(best[-1])].as_py()
 
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""

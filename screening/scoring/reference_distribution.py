@@ -66,8 +66,8 @@ class ScoreHistogram:
         self.tonight += self._binned(scores)
 
     def _binned(self, scores: np.ndarray) -> np.ndarray:
-        place = (np.asarray(scores, float) - self.low) / (self.high - self.low) * BINS
-        return np.bincount(np.clip(place, 0, BINS - 1).astype(np.int64), minlength=BINS)
+        bins = (np.asarray(scores, float) - self.low) / (self.high - self.low) * BINS
+        return np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
     def facts(self) -> ScoreScale:
         """`scale` of `run.json`: tonight's scores and those of past cases on the same bins."""
@@ -135,8 +135,8 @@ def among_past(
     number, counts = float(value), np.array(past.counts, float)
     if not past.range[0] <= number <= past.range[1]:
         return float(number > past.range[1]), None
-    place = int(np.searchsorted(past.edges, number, side="left"))
-    return float((counts[:place].sum() + counts[place] / 2) / counts.sum()), None
+    cell = int(np.searchsorted(past.edges, number, side="left"))
+    return float((counts[:cell].sum() + counts[cell] / 2) / counts.sum()), None
 
 
 RATE = 0.1
@@ -210,18 +210,18 @@ class ScoreDrift:
         if not len(self.known):
             return
         model, machines = self.model, self.model.facts.validation.folds
-        lots = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
+        hashes = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
         # How many rows there will be is not known yet: fewer units count in the end.
-        among = np.flatnonzero(_among(short_hashes(lots), int(batch.rows[-1])))
-        lots, scores = lots[among], np.empty(len(among))
-        machine = (lots >> np.uint64(32)) % np.uint64(machines)
+        among = np.flatnonzero(_among(short_hashes(hashes), int(batch.rows[-1])))
+        hashes, scores = hashes[among], np.empty(len(among))
+        machine = (hashes >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
             rows = np.flatnonzero(machine == k)
             if len(rows):
                 decisions = model.ensemble.decision_of(k, encoded[among[rows]])
                 scores[rows] = overall(decisions[:, model.watched_columns], model.thresholds)
         rank = _rank_in_group(model, batch.id[among], scores)
-        self.rows.append((short_hashes(lots), rank, scores))
+        self.rows.append((short_hashes(hashes), rank, scores))
 
     def counts(self, n_rows: int) -> ScoreCounts | None:
         """What `run.json` and the ledger hold of it; None for a model without held-out scores.
@@ -231,22 +231,22 @@ class ScoreDrift:
         if not len(self.known):
             return None
         contract = self.model.contract
-        who, rank, scores = (
+        units, rank, scores = (
             map(np.concatenate, zip(*self.rows, strict=True)) if self.rows else np.empty((3, 0))
         )
         if contract.group:
-            counted = _one_a_group(who, rank)
-            who, scores = who[counted], scores[counted]
-        among = _among(who, n_rows)
-        who, cell = who[among], cells_of(scores[among], self.edges)
+            counted = _one_a_group(units, rank)
+            units, scores = units[counted], scores[counted]
+        among = _among(units, n_rows)
+        units, cell = units[among], cells_of(scores[among], self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         tonight = ScoreCounts(unit="group" if contract.group else "row", known=(), counted=counts)
         tonight = compared(tonight, self.known)
         if not (contract.id or contract.group):
             return tonight
         # The lowest hashes are a random sample, and the same patients on every night.
-        kept = np.argsort(who, kind="stable")[:REMEMBERED]
-        return tonight.replace(who=who[kept], cell=cell[kept])
+        kept = np.argsort(units, kind="stable")[:REMEMBERED]
+        return tonight.replace(who=units[kept], cell=cell[kept])
 
 
 def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
@@ -257,15 +257,15 @@ def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
     return tonight.replace(known=counts, **vars(difference))
 
 
-def _among(who: np.ndarray, n_rows: int) -> np.ndarray:
+def _among(units: np.ndarray, n_rows: int) -> np.ndarray:
     """Which units are scored again where the night has so many rows, as a mask."""
-    return who < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
+    return units < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
 
 
 def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """What chooses the row by which a group counts: an image's highest voxel, else the highest lot."""
-    by_lot = model.contract.group and not model.contract.coordinates
-    return keyed_hashes(ids, model.digest).astype(float) if by_lot else scores
+    """What chooses the row by which a group counts: an image's highest voxel, else the highest hash."""
+    by_hash = model.contract.group and not model.contract.coordinates
+    return keyed_hashes(ids, model.digest).astype(float) if by_hash else scores
 
 
 def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:

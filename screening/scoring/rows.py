@@ -208,9 +208,9 @@ def as_listed(rows: pa.Table) -> pa.Table:
     ours = (*COLUMNS, *CHANCES, *HISTORY)
     if "group" not in rows.column_names:
         rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
-    shown = {name: name.removeprefix(DISPLAY) for name in rows.column_names if name.startswith(DISPLAY)}
-    rows = rows.select([*(name for name in ours if name in rows.column_names), *shown])
-    return rows.rename_columns({name: own for name, own in shown.items() if own not in ours})
+    display = {name: name.removeprefix(DISPLAY) for name in rows.column_names if name.startswith(DISPLAY)}
+    rows = rows.select([*(name for name in ours if name in rows.column_names), *display])
+    return rows.rename_columns({name: own for name, own in display.items() if own not in ours})
 
 
 def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
@@ -316,16 +316,16 @@ def prepared(
     if to not in exports.FORMS:
         raise UsageError(f"no form {to!r}; there are {', '.join(exports.FORMS)}")
     write = import_module(exports.FORMS[to]).write
-    takes = {name: each for name, each in signature(write).parameters.items() if name != "flagged"}
-    needed = {name for name, each in takes.items() if each.default is Parameter.empty}
-    for names, does in ((needed - options.keys(), "needs"), (options.keys() - takes, "takes no")):
+    parameters = {name: one for name, one in signature(write).parameters.items() if name != "flagged"}
+    needed = {name for name, parameter in parameters.items() if parameter.default is Parameter.empty}
+    for names, does in ((needed - options.keys(), "needs"), (options.keys() - parameters, "takes no")):
         if names:
             words = (f"--{name.replace('_', '-')}" for name in sorted(names))
             raise UsageError(f"--to {to} {does} {', '.join(words)}")
     if "out" in options and options["out"].exists() and not force:
         raise UsageError(f"{options['out']} exists already; give another --out, or --force to replace it")
     flagged = read_flagged(run)
-    forced = {"force": force} if "force" in takes else {}
+    forced = {"force": force} if "force" in parameters else {}
     return flagged, partial(write, flagged, **options, **forced)
 
 
@@ -347,7 +347,9 @@ def read_flagged(directory: str | Path) -> FlaggedRows:
     scores = Rows(folder / "scores.parquet")
     rows = as_listed(scores.first(listed_columns(scores.schema)))
     empty = {pa.string(): "", pa.bool_(): False}
-    columns = [pc.fill_null(each, empty[each.type]) if each.type in empty else each for each in rows.columns]
+    columns = [
+        pc.fill_null(cells, empty[cells.type]) if cells.type in empty else cells for cells in rows.columns
+    ]
     return FlaggedRows(folder, run, pa.table(columns, names=rows.column_names))
 
 

@@ -204,7 +204,7 @@ def score(
     if ledger is not None:
         refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    row_of_nights = series_of(model, series)
+    series_key = series_of(model, series)
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
@@ -225,17 +225,17 @@ def score(
         past, ids = NO_NIGHTS, None
         if ledger is not None:
             digests = digests_of(run)
-            past = past_nights(ledger, row_of_nights, night, model.digest, digests, shadow=shadow)
+            past = past_nights(ledger, series_key, night, model.digest, digests, shadow=shadow)
             ids = summary.ids
         run = with_delivery(model, run, past, ids, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
         else:
-            reserve(ledger, row_of_nights, night)
+            reserve(ledger, series_key, night)
             entry = entering(
                 ledger,
-                night_of(model, run, key, row_of_nights, shadow),
+                night_of(model, run, key, series_key, shadow),
                 summary.flagged_cases(rows),
                 [sampled.id for sampled in run.sample],
                 stream.gates.counts() if stream.gates else None,
@@ -259,10 +259,10 @@ def score(
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
-            places = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
+            artefacts = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
             if model.directory is not None:
-                places.append(Artefact("model", model.directory.resolve(), model.digest))
-            tonight.hand_out(*places)
+                artefacts.append(Artefact("model", model.directory.resolve(), model.digest))
+            tonight.hand_out(*artefacts)
     return Run(Path(out), document)
 
 
@@ -271,8 +271,8 @@ def _page_of(model: Model, out: str | Path) -> str | None:
     page = None if model.directory is None else model.directory.resolve() / "report.html"
     if page is None or not page.is_file():
         return None
-    place = os.path.relpath(page, Path(out).resolve())
-    return place if place.isprintable() else None
+    link = os.path.relpath(page, Path(out).resolve())
+    return link if link.isprintable() else None
 
 
 def _scored(
@@ -289,10 +289,10 @@ def _scored(
     cluster.check(secret=True)
     ensemble, ahead = cluster.holding(model.ensemble), 2 * max(1, len(cluster.client.nthreads()))
     salt = canonical({"model": model.digest, "versions": versions()})
-    begun: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
+    pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
     def finish() -> tuple[Cohort, Scored]:
-        batch, encoded, path, results = begun.popleft()
+        batch, encoded, path, results = pending.popleft()
         (decisions,) = results
         keep_piece(path, {"decisions": decisions})
         return batch, judged(model, batch, encoded, decisions)
@@ -305,10 +305,10 @@ def _scored(
                 results = iter([piece["decisions"]])
             else:
                 results = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)
-            begun.append((batch, encoded, path, results))
-            if len(begun) == ahead:
+            pending.append((batch, encoded, path, results))
+            if len(pending) == ahead:
                 yield finish()
-        while begun:
+        while pending:
             yield finish()
 
 

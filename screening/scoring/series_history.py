@@ -74,10 +74,10 @@ def with_delivery(
     delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
     if delivery.accepted is not None:
         return run.replace(delivery=delivery)
-    stops = [f"{one.reason.words} {one.reason.remedy}" for one in findings if one.sure]
+    stops = [f"{finding.reason.words} {finding.reason.remedy}" for finding in findings if finding.sure]
     if stops:
         raise CohortError(stops)
-    return run.replace(delivery=delivery, attention=[one.reason for one in findings])
+    return run.replace(delivery=delivery, attention=[finding.reason for finding in findings])
 
 
 def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNights) -> RunDocument:

@@ -129,8 +129,8 @@ class Summary:
                 self.classes[row["group"]][row["class"]] += row["count_all"]
             if batch.display is not None:
                 first = np.unique(batch.group, return_index=True)[1]
-                shown = {DISPLAY + name: batch.display[name][first] for name in batch.display}
-                self.first_rows.append(pa.table({"group": batch.group[first]} | shown))
+                display = {DISPLAY + name: batch.display[name][first] for name in batch.display}
+                self.first_rows.append(pa.table({"group": batch.group[first]} | display))
         if batch.label is not None:
             self._label(batch, scored, watched)
         if batch.time is not None and batch.n_rows:
@@ -277,11 +277,12 @@ class Summary:
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
         """Draw some of those not flagged, with what the contract wants shown beside each."""
         lots = self.rng.random(len(names))
-        quiet = np.flatnonzero(~flagged)
+        last = self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0
+        quiet = np.flatnonzero(~flagged & (lots < last))
         for i in quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]:
-            shown = {name: texts[i] for name, texts in display.items()} or None
-            self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=shown)))
-        self.drawn = sorted(self.drawn, key=lambda one: one[0])[:SAMPLED]
+            beside = {name: texts[i] for name, texts in display.items()} or None
+            self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=beside)))
+        self.drawn = sorted(self.drawn, key=lambda drawn: drawn[0])[:SAMPLED]
 
     def _listed_groups(self, discoveries: Discoveries) -> list[GroupFacts] | None:
         """The patients that the page names, those flagged first; None where rows come alone."""
@@ -291,10 +292,10 @@ class Summary:
             self.groups.to_pylist(), key=lambda row: (not row["flagged"], -row["top"], row["group"])
         )
         hit = sum(bool(row["flagged"]) for row in worst)
-        shown = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
-        p = p_values(self.model.calibration, np.array([row["top"] for row in shown]))
+        listed = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
+        p = p_values(self.model.calibration, np.array([row["top"] for row in listed]))
         low, high = rarity_range(p, len(self.model.calibration))
-        display = self._display([row["group"] for row in shown])
+        display = self._display([row["group"] for row in listed])
         return [
             GroupFacts(
                 group=row["group"],
@@ -306,16 +307,16 @@ class Summary:
                 p_value=Estimate(p[i], low[i], high[i]),
                 discovery=is_discovery(p[i], discoveries),
             )
-            for i, row in enumerate(shown)
+            for i, row in enumerate(listed)
         ]
 
     def _display(self, groups: list[str]) -> dict[str, dict[str, str | None] | None]:
         """What the contract wants shown beside each of some groups, from its first row."""
-        shown: dict[str, dict[str, str | None] | None] = {}
+        display: dict[str, dict[str, str | None] | None] = {}
         for first in self.first_rows:
             for row in first.filter(pc.is_in(first["group"], pa.array(groups, pa.string()))).to_pylist():
-                shown.setdefault(row["group"], displayed(row))
-        return shown
+                display.setdefault(row["group"], displayed(row))
+        return display
 
     def _evaluation(self) -> dict[str, Observed | Confusion | Sequence[PerClass]] | None:
         """How the flags of this cohort agree with its labels, where it has them."""

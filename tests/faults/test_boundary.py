@@ -132,7 +132,7 @@ def test_a_model_is_not_damaged_because_memory_has_ended(desk, monkeypatch):
     def starved(*words, **settings):
         raise pa.ArrowMemoryError
 
-    monkeypatch.setattr(pq, "ParquetFile", starved)
+    monkeypatch.setattr(pq, "read_table", starved)
     with pytest.raises(MemoryError):
         load_model(desk / "model")
 

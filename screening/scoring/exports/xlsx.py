@@ -68,9 +68,9 @@ def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
 
 def _timeless(written: io.BytesIO) -> bytes:
     """The archive again, without the times of its files."""
-    again = io.BytesIO()
-    with zipfile.ZipFile(written) as archive, zipfile.ZipFile(again, "w") as timeless:
+    content = io.BytesIO()
+    with zipfile.ZipFile(written) as archive, zipfile.ZipFile(content, "w") as timeless:
         for name in archive.namelist():
             entry = zipfile.ZipInfo(name, EPOCH)
             timeless.writestr(entry, archive.read(name), zipfile.ZIP_DEFLATED)
-    return again.getvalue()
+    return content.getvalue()
