@@ -41,7 +41,7 @@ def history(
     out: PageFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell workload, PPV, missed cases and drift over the nights.
+    """Report workload, PPV, missed cases and drift over the nights.
 
     Of several series --out FILE is an overview, and FILE without its ending a folder with a page a series.
     """
