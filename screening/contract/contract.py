@@ -172,7 +172,7 @@ class Contract(BaseModel):
     title: str | None = None
     """What stands at the head of every page."""
     intended_use: str | None = None
-    """For whom and for what the screen is meant; it stands below the title."""
+    """Purpose and population; it stands below the title."""
     series: Annotated[str | None, AfterValidator(lambda name: series_name(name) if name else None)] = None
     """Name under which the ledger has this screen's nights follow each other, such as ward-7.sepsis."""
     id: Name = None
