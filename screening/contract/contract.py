@@ -87,7 +87,7 @@ class Feature(BaseModel):
     """How the cells are read; an ordinal feature is one of texts that have an order. A category of more than
     30 values, such as a code, is learned from by the beginnings that many of them share."""
     unit: str | None = None
-    """Unit of the values; shown, and tells which conversions a night can have gone through."""
+    """Unit of the values; shown; the conversions that a night is tested for follow from it."""
     reference: Range | None = None
     """Reference range of a laboratory or a clinic; a value outside is marked H or L, and none is refused."""
     seen: Range | None = None
