@@ -15,6 +15,7 @@ from screening.metrics.control import cells_of, inner_edges, shift
 from screening.report.rules import drift_alarms, drift_reason, drift_words
 from screening.schemas.base import Reason
 from screening.schemas.run import ScoreCounts
+from screening.scoring import reference_distribution
 from screening.scoring.reference_distribution import reference
 
 counts = st.lists(st.integers(0, 30), min_size=4, max_size=4)
@@ -203,6 +204,17 @@ def test_images_count_once_by_their_highest_voxel(tissue, trained, tmp_path):
 
     assert run["drift"]["unit"] == "group"
     assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
+
+
+def test_many_voxels_of_few_patients_leave_no_patient_out(tissue, trained, tmp_path, monkeypatch):
+    """What is thinned out on a large night are units: here patients, however many voxels each has."""
+    model = trained(tissue, "one_vs_rest", search=1, folds=4)
+    table = written(voxels(12, seed=9), tmp_path / "n.csv")
+    whole = score(model, table, tmp_path / "whole").document["drift"]
+    monkeypatch.setattr(reference_distribution, "MOST_UNITS", 12)
+    thinned = score(model, table, tmp_path / "thinned", batch_rows=100).document["drift"]
+
+    assert thinned["counted"] == whole["counted"] and sum(whole["counted"]) == 12
 
 
 def test_an_edge_belongs_to_the_cell_below_it():

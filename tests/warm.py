@@ -11,7 +11,7 @@ from machines_cohort import problem_of, rows_and_labels, three_clouds, two_cloud
 from screening import TwoClassSVM
 from screening.kernels import Gaussian
 from screening.recipes.building import build, list_recipes
-from screening.solvers import smo
+from screening.solvers import KernelRows, smo
 
 QUICK = {"n_remove": 2, "trials": 5, "n_estimators": 2, "n_rounds": 2}
 
@@ -30,7 +30,7 @@ def forms() -> None:
     TwoClassSVM(Gaussian(0.3)).fit(*two_clouds(3000))
     x, y = rows_and_labels(100)
     exact = Gaussian(0.4)(x, x)
-    for kernel in (exact, exact.astype(np.float32), smo.KernelRows(x, Gaussian(0.4))):
+    for kernel in (exact, exact.astype(np.float32), KernelRows(x, Gaussian(0.4))):
         for kind in ("one_class", "two_class", "no_equality"):
             smo.solve(problem_of(kind, kernel, x, y), 1e-3)
 

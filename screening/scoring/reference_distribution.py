@@ -188,7 +188,7 @@ def is_discovery(p: float, discoveries: Discoveries) -> bool:
     return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
 
 
-MOST_ROWS = 20_000
+MOST_UNITS = 20_000
 REMEMBERED = 500
 """Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
@@ -196,7 +196,7 @@ REMEMBERED = 500
 class ScoreDrift:
     """Counts a night's units in the cells of the held-out scores.
 
-    Of very many rows only some units are scored again, the same ones on every night.
+    Of very many units, rows or groups, only some are scored again, the same ones on every night.
     """
 
     def __init__(self, model: Model):
@@ -204,6 +204,7 @@ class ScoreDrift:
         self.edges, self.known = reference(model)
         # Of every batch: hashes of the units, which row of a unit counts (the highest), and scores.
         self.rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.groups = set[int]()  # hashes of those read so far
 
     def add(self, batch: Cohort, encoded: np.ndarray) -> None:
         """Count one batch in."""
@@ -211,8 +212,10 @@ class ScoreDrift:
             return
         model, machines = self.model, self.model.facts.validation.folds
         hashes = keyed_hashes(batch.id if batch.group is None else batch.group, model.digest)
-        # How many rows there will be is not known yet: fewer units count in the end.
-        among = np.flatnonzero(_among(short_hashes(hashes), int(batch.rows[-1])))
+        if batch.group is not None:
+            self.groups.update(np.unique(short_hashes(hashes)).tolist())
+        # How many units there will be is not known yet: fewer of them count in the end.
+        among = np.flatnonzero(_among(short_hashes(hashes), len(self.groups) or int(batch.rows[-1])))
         hashes, scores = hashes[among], np.empty(len(among))
         machine = (hashes >> np.uint64(32)) % np.uint64(machines)
         for k in range(machines):
@@ -220,8 +223,9 @@ class ScoreDrift:
             if len(rows):
                 decisions = model.ensemble.decision_of(k, encoded[among[rows]])
                 scores[rows] = overall(decisions[:, model.watched_columns], model.thresholds)
-        rank = _rank_in_group(model, batch.id[among], scores)
-        self.rows.append((short_hashes(hashes), rank, scores))
+        units, rank = short_hashes(hashes), _rank_in_group(model, batch.id[among], scores)
+        counted = slice(None) if batch.group is None else _one_a_group(units, rank)
+        self.rows.append((units[counted], rank[counted], scores[counted]))
 
     def counts(self, n_rows: int) -> ScoreCounts | None:
         """What `run.json` and the ledger hold of it; None for a model without held-out scores.
@@ -237,7 +241,7 @@ class ScoreDrift:
         if contract.group:
             counted = _one_a_group(units, rank)
             units, scores = units[counted], scores[counted]
-        among = _among(units, n_rows)
+        among = _among(units, len(self.groups) or n_rows)
         units, cell = units[among], cells_of(scores[among], self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
         tonight = ScoreCounts(unit="group" if contract.group else "row", known=(), counted=counts)
@@ -257,9 +261,9 @@ def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
     return tonight.replace(known=counts, **vars(difference))
 
 
-def _among(units: np.ndarray, n_rows: int) -> np.ndarray:
-    """Which units are scored again where the night has so many rows, as a mask."""
-    return units < min(1.0, MOST_ROWS / max(n_rows, 1)) * 2**32
+def _among(units: np.ndarray, n_units: int) -> np.ndarray:
+    """Which units are scored again where the night has so many, as a mask."""
+    return units < min(1.0, MOST_UNITS / max(n_units, 1)) * 2**32
 
 
 def _rank_in_group(model: Model, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
