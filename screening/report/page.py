@@ -132,6 +132,7 @@ def render_case(run: Mapping[str, object], case: Mapping[str, object], templates
         "case.html.j2",
         {"line": line, "people": worklist.others(night_of.model), **_head(night_of.model, night_of)},
         templates=templates,
+        styles=("report.css", "stacked.css"),
         footer=f"run {fmt.name(night_of.run_id)}{worklist.trail(night_of)}, one case",
     )
 
