@@ -38,7 +38,6 @@ SMALLEST = 1e-300
 _CUBE = 0.1
 _FREE = 4000  # alphas solved for at once, at most: their block takes 128 MB
 _UPHILL = 1e-9  # of what a move adds and takes: above the rounding of their sum
-_TINY = np.finfo(np.float64).tiny
 
 
 @njit(inline="always")
