@@ -92,7 +92,6 @@ def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
 
 def test_rows_are_numbered_only_where_one_stands_for_many():
     rng = np.random.default_rng(0)
-
     assert alike(rng.normal(size=(300, 3))) is None
     assert alike(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
     assert len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]])))) == 2
@@ -101,5 +100,4 @@ def test_rows_are_numbered_only_where_one_stands_for_many():
 def test_with_rows_of_their_own_nothing_changes():
     rng = np.random.default_rng(0)
     scores, y = rng.normal(size=300), rng.random(300) < 0.3
-
     assert choose(scores, y, GMean()) == choose(scores, y, GMean(), alike=np.arange(300))

@@ -74,7 +74,6 @@ TELLING = {
 @pytest.mark.parametrize("code", TELLING)
 def test_each_rule_fires_beyond_its_bound_and_not_before(code):
     beyond, before = TELLING[code]
-
     assert codes(run()) == set()
     assert code in codes(run(**beyond))
     assert code not in codes(run(**before))
@@ -91,20 +90,17 @@ def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
 
 def test_ids_that_are_row_numbers_are_said_once():
     known = run(attention=[{"code": "ids_are_row_numbers", "words": "w"}])
-
     assert "not_recognisable" not in codes(known, recognisable=False)
 
 
 def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
     spares = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
-
     assert "flags_everything" in codes(run(**spares, **{POINT + "specificity__high": 0.04}))
     assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity__high": 0.06}))
 
 
 def test_quiet_nights_of_a_few_rows_are_no_silence():
     few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
-
     assert "quiet_nights" not in codes(run(**few), quiet=5)
     assert "quiet_nights" in codes(run(**few), quiet=60)
 
@@ -124,21 +120,18 @@ def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
 @pytest.mark.parametrize(("last", "old"), [("2023-03-12", False), ("2023-03-09", True)])
 def test_a_model_is_old_two_years_after_its_last_patient_whenever_it_was_trained(last, old):
     reasons = codes(run(model__training__window=["2014-01-01", last]), trained=datetime.datetime(2025, 3, 1))
-
     assert ("past_review_date" in reasons) == old
 
 
 def test_a_date_of_review_stands_above_the_usual_age():
     old = run(model__training__window=["2014-01-01", "2015-03-11"])
     old["model"]["contract"]["cohort"]["review_by"] = "2026-01-01"
-
     assert codes(old) == set()
 
 
 def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     leak = {"code": "ranks_alone", "column": "crp", "figure": 0.999, "said": "crp: alone it ranks"}
     night = run(model__training__leaks=[leak])
-
     (reason,) = of_model(RunDocument.from_dict(night).model)
     assert (reason.code, reason.column, reason.figure) == ("leak", "crp", 0.999)
     assert codes(night) == set()
@@ -165,7 +158,6 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
 def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more():
     known = {"model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000}
     weak = {**known, POINT + "flag_rate__value": 0.95}
-
     assert "flags_unexpected" not in codes(run(counts__flagged=14_640, **weak))
     assert "flags_unexpected" in codes(run(counts__flagged=14_800, **weak))
     assert "flags_unexpected" in codes(run(counts__flagged=14_100, **weak))
@@ -215,7 +207,6 @@ def said(reasons: list[dict]) -> list[str]:
 def test_a_page_shows_the_list_of_its_document_and_judges_nothing_anew():
     only = vars(Reason("odd", "Something is odd.", remedy="Look at it."))
     night = run(counts__refused=7) | {"attention": [only]}
-
     assert told_on(render_run(night)) == ["Something is odd.", "Look at it."]
     assert told_on(render_run(night | {"attention": []})) == []
 
@@ -230,9 +221,7 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
     night = run(**{place: value for code in sorted(wrong) for place, value in TELLING[code][0].items()})
     night["attention"] = [vars(reason) for reason in gates]
     reasons = [vars(reason) for reason in of_run(night, quiet=quiet)]
-
     told = told_on(render_run(night | {"attention": reasons}))
-
     assert [fmt.text(each).split() for each in said(reasons)] == [each.split() for each in told]
 
 
@@ -272,7 +261,6 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, m
 @pytest.mark.parametrize("name", ["good", "blind", "mute", "tissue"])
 def test_the_page_of_a_model_says_what_its_document_says(judged, name):
     kept = json.loads((judged / name / "model.json").read_text(encoding="utf-8"))["attention"]
-
     assert told_on((judged / name / "report.html").read_text(encoding="utf-8")) == said(kept)
 
 

@@ -85,10 +85,8 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(tmp_path, text, plac
 def test_all_faults_of_a_contract_are_told_at_once(tmp_path):
     path = tmp_path / "contract.toml"
     path.write_text("[features.a]\ntype='float'\n[features.b]\ntype='number'\ncolour='red'")
-
     with pytest.raises(CohortError) as refused:
         Contract.load(path)
-
     assert len(refused.value.violations) == 2
 
 
@@ -126,7 +124,6 @@ def test_the_reference_is_the_one_the_types_give():
 @pytest.mark.parametrize("model", MODELS)
 def test_every_key_has_a_meaning(model):
     undocumented = {name for name, field in model.model_fields.items() if not field.description}
-
     assert undocumented <= {"format"}
 
 
@@ -144,7 +141,6 @@ def test_a_starter_contract_has_the_roles_on_top_then_features_and_notes_last(st
 
 def test_a_key_of_the_cohort_may_be_set_by_taking_its_mark_away(starter):
     freed = re.sub(r"^# (\w+ = )", r"\1", starter, flags=re.MULTILINE)
-
     assert {"title", "series", "display", "capacity"} <= set(tomllib.loads(freed)["cohort"])
     Contract.from_dict(tomllib.loads(freed))
 

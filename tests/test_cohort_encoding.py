@@ -42,9 +42,7 @@ def places(encoder, feature):
 
 def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
     cohort = cohort_of(tmp_path)
-
     encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
-
     np.testing.assert_allclose(encoded.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(encoded.std(axis=0), 1)
 
@@ -89,17 +87,13 @@ def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
 def test_an_unseen_category_sets_no_column(tmp_path):
     encoder = Encoder(CONTRACT).fit(cohort_of(tmp_path))
     new = cohort_of(tmp_path, n_rows=3, ward=["A", "S3CRET", None])
-
     raw = encoder.transform(new) * encoder.state()["scale"] + encoder.state()["center"]
-
     np.testing.assert_allclose(raw[:, places(encoder, "ward")], [[1, 0, 0], [0, 0, 0], [1, 0, 0]], atol=1e-12)
 
 
 def test_a_rare_yes_does_not_stand_more_than_ten_units_apart(tmp_path):
     cohort = cohort_of(tmp_path, n_rows=2000, icu=["t", *["f"] * 1999])
-
     encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
-
     assert np.abs(encoded[:, -1]).max() < 10
 
 
@@ -149,7 +143,6 @@ DAMAGE = {
 def test_damaged_state_is_refused(tmp_path, damage):
     state = Encoder(CONTRACT).fit(cohort_of(tmp_path)).state()
     damage(state)
-
     with pytest.raises(ModelError):
         Encoder.from_state(CONTRACT, state)
 
@@ -200,7 +193,6 @@ def test_numbers_as_codes_of_another_length_are_of_another_chapter(tmp_path):
     codes = [str(number) for number in [*range(30, 60), *range(400, 460)] for _ in range(12)]
     cohort = coded_cohort(tmp_path, codes)
     encoder = Encoder(cohort.contract).fit(cohort)
-
     place = encoder.names.index("diag=4*")
     assert ((encoder.transform(cohort)[:, place] > 0) == [len(code) == 3 for code in codes]).all()
 

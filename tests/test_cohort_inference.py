@@ -42,7 +42,6 @@ TYPES = {
 @pytest.mark.parametrize(("values", "types"), TYPES.values(), ids=TYPES.keys())
 def test_types_are_inferred_and_stated(tmp_path, values, types):
     cohort = read_cohort(cohort_of(tmp_path, x=values))
-
     assert kinds(cohort.contract) == types
     assert any(note.split(": ")[-1].split(", ")[-1] == "x" for note in cohort.notes[1:])
 
@@ -62,7 +61,6 @@ NO_FEATURES = {
 @pytest.mark.parametrize("name", NO_FEATURES)
 def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name):
     cohort = read_cohort(cohort_of(tmp_path, **{name: NO_FEATURES[name]}))
-
     assert cohort.names == ["usable"]
     assert (f"save the table again): {name}" in cohort.notes[-1]) == (NO_FEATURES[name] is DAYS)
 
@@ -88,7 +86,6 @@ def test_other_whole_numbers_stay_features(tmp_path, name, values):
 )
 def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(tmp_path, cell, words):
     cohort = read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell]))
-
     assert kinds(cohort.contract) == {"x": "number"}
     assert np.isnan(cohort.features["x"].iloc[-1]) or cohort.features["x"].iloc[-1] == 5
     assert any(note.startswith("column 'x': ") and words in note for note in cohort.notes)
@@ -153,9 +150,7 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
 def test_a_flag_takes_a_column_out_of_the_contracts_features(tmp_path):
     path = cohort_of(tmp_path, gleason=["G3", "G4"] * 30)
     (tmp_path / "c.toml").write_text(starter_contract(path)[0].to_toml())
-
     cohort = read_cohort(path, tmp_path / "c.toml", label="gleason")
-
     assert cohort.names == ["usable"]
     assert cohort.classes == ["G3", "G4"]
 
@@ -186,7 +181,6 @@ def test_what_several_rows_of_a_patient_share_groups_them_and_is_no_feature(tmp_
 def test_the_only_date_that_is_not_of_birth_or_the_like_is_the_rows(tmp_path):
     days = pd.date_range("2024-01-13", periods=N).strftime("%d.%m.%Y")
     columns = {"visit date": days, "birth date": days, "Discharge-Date": days}
-
     assert starter_contract(cohort_of(tmp_path, **columns))[0].time == "visit date"
     assert starter_contract(cohort_of(tmp_path, sampling_date=days, **columns))[0].time is None
 
@@ -218,15 +212,12 @@ def test_a_starter_contract_lists_numbers_that_stand_for_missing(tmp_path, code)
 def test_other_far_numbers_stay_values(tmp_path, values):
     path = tmp_path / "past.csv"
     pd.DataFrame({"x": values}).to_csv(path, index=False)
-
     assert starter_contract(path)[0].features["x"].missing_values == []
 
 
 def test_columns_of_one_finding_stand_in_one_note(tmp_path):
     odd = {f"v{i}": ["NA", *(f"{row}.5" for row in range(1, N))] for i in range(40)}
-
     notes = starter_contract(cohort_of(tmp_path, **odd))[1]
-
     (said,) = (note for note in notes if "missing_values" in note)
     assert said.startswith("columns 'v0', 'v1', ") and "and 20 more: " in said
 
@@ -234,7 +225,6 @@ def test_columns_of_one_finding_stand_in_one_note(tmp_path):
 @pytest.mark.parametrize("unit", ["%", " mg", "mmol/l", " µg/ml"])
 def test_numbers_with_their_unit_in_the_cell_are_said_and_no_category(tmp_path, unit):
     cohort = read_cohort(cohort_of(tmp_path, x=[f"{i % 20},5{unit}" for i in range(N)]))
-
     assert cohort.names == ["usable"]
     assert any("bare numbers" in note and note.endswith("x") for note in cohort.notes)
 
@@ -282,7 +272,6 @@ OUTCOMES = {
 @pytest.mark.parametrize(("columns", "label", "positive"), OUTCOMES.values(), ids=OUTCOMES.keys())
 def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, columns, label, positive):
     contract, _ = starter_contract(cohort_of(tmp_path, **columns))
-
     assert (contract.label, contract.positive) == (label, positive)
 
 
@@ -301,9 +290,7 @@ def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
 
 def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
     path = cohort_of(tmp_path, infected=["yes", "no"] * 30, died=["yes", "no", "no"] * 20)
-
     contract, notes = starter_contract(path, label="died")
-
     assert contract.label == "died" and "infected" in contract.features
     assert any("may be outcomes too: infected" in note for note in notes)
 
@@ -334,9 +321,7 @@ def test_answers_stand_in_place_of_guesses(tmp_path):
 def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(share):
     """Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said."""
     table = pd.DataFrame({"radius": np.linspace(8, 20, 100), "target": [1] * share + [0] * (100 - share)})
-
     contract, notes = starter_contract(table)
-
     remark = f"positive: 1, {share}% of rows (if the others are the cases, give --positive 0)"
     assert contract.positive == ["1"] and f"guessed role {remark}" in notes
 

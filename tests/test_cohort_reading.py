@@ -61,7 +61,6 @@ def test_numbers_are_read_by_the_marks_of_their_own_column(tmp_path, cells, valu
 def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_path):
     german = read_cohort(written(tmp_path, "a;b;c\n1,5;150.000;x\n2,5;200.000;y\n"))
     english = read_cohort(written(tmp_path, 'a,b,c\n1.5,"150,000",x\n2.5,"200,000",y\n'))
-
     assert german.features["b"].tolist() == english.features["b"].tolist() == [150000.0, 200000.0]
     assert german.features["a"].tolist() == [1.5, 2.5] and "decimal comma" in german.notes[0]
 
@@ -76,15 +75,12 @@ def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_pat
 )  # fmt: skip
 def test_dates_are_read_in_the_order_of_the_contract(tmp_path, cells, order):
     path = written(tmp_path, "x,day\n" + "".join(f"1,{cell}\n" for cell in cells))
-
     cohort = read_cohort(path, with_feature().with_roles(time="day", date_order=order))
-
     assert cohort.time.astype("datetime64[D]").astype(str).tolist() == ["2024-01-31", "2024-02-29"]
 
 
 def test_what_is_no_date_in_the_contracts_order_is_refused(tmp_path):
     path = written(tmp_path, "x,day\n1,31/01/2024\n2,2024-13-01\n3,31.02.2024\n4,soon\n")
-
     with pytest.raises(CohortError, match=r"column 'day', rows 1, 2, 3, 4: not a date.*date_order"):
         read_cohort(path, with_feature().with_roles(time="day", date_order="mdy"))
 
@@ -95,7 +91,6 @@ def test_what_is_no_date_in_the_contracts_order_is_refused(tmp_path):
 )
 def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
     cohort = read_cohort(written(tmp_path, f"a,b\n1,{yes}\n2,{no}\n3,{yes}\n4,{no}\n"))
-
     assert cohort.contract.features["b"].type == "boolean"
     assert cohort.features["b"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
@@ -142,9 +137,7 @@ def test_parquet_keeps_types_and_turns_ids_into_text(tmp_path):
 
 def test_parquet_under_any_name_gives_ids_that_it_holds_as_floats_without_a_point(tmp_path):
     pd.DataFrame({"id": [1.0, 20.0], "a.b": [0.5, 1.5]}).to_parquet(tmp_path / "a.csv")
-
     cohort = read_cohort(tmp_path / "a.csv", id="id")
-
     assert cohort.id.tolist() == ["1", "20"] and cohort.features["a.b"].tolist() == [0.5, 1.5]
 
 
@@ -183,7 +176,6 @@ def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, number
 
 def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
     values = column(tmp_path, ["1", "", "NA", "-999", "-999.0"], missing_values=["NA", "-999"])
-
     assert np.isnan(values).tolist() == [False, True, True, True, True]
 
 
@@ -210,9 +202,7 @@ PADDED = [f"{number:05}" for number in range(417, 30_000, 113)]
 )  # fmt: skip
 def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, tonight, words):
     shapes = [id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight[:1], tonight[1:])]
-
     differences = other_shape(shapes[0], joined_shapes(*shapes[1:]))
-
     assert len(differences) == len(words)
     assert all(word in said for word, said in zip(words, differences, strict=True))
 
@@ -230,6 +220,5 @@ def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
 
 def test_extra_columns_are_ignored_and_stated(tmp_path):
     cohort = read_cohort(written(tmp_path, f"{HEADER},shoe\n{GOOD},44\n"), CONTRACT)
-
     assert "shoe" not in cohort.features
     assert any("shoe" in note for note in cohort.notes)

@@ -59,16 +59,13 @@ def test_all_violations_come_together_and_many_rows_are_counted(tmp_path):
 
 def test_repeated_ids_are_refused_by_row(tmp_path):
     path = written(tmp_path, "id,x\nS3CRET,1.5\nb,2.5\nS3CRET,3.5\n")
-
     with pytest.raises(CohortError, match=r"column 'id', rows 1, 3: .*more than once") as refused:
         read_cohort(path, id="id")
-
     assert "S3CRET" not in str(refused.value)
 
 
 def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path):
     path = written(tmp_path, "x,label\n1.5,yes\n2.5,\n3.5,no\n")
-
     with pytest.raises(CohortError, match="column 'label', row 2: no label"):
         read_cohort(path, label="label", need_label=True)
     assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
@@ -125,7 +122,6 @@ FILES = {
 def test_a_file_that_is_no_table_is_refused_saying_what_it_is(tmp_path, content, message):
     with pytest.raises(CohortError) as refused:
         read_cohort(written(tmp_path, content), CONTRACT)
-
     assert message in str(refused.value)
     assert "S3CRET" not in str(refused.value) and "7654" not in str(refused.value)
 
@@ -171,7 +167,6 @@ def test_what_lies_among_the_files_of_a_cohort_is_read_skipped_by_name_or_refuse
 def test_tables_of_several_kinds_are_not_inferred_together(tmp_path):
     written(tmp_path, "a,b\n1,2\n", "a.csv")
     written(tmp_path, "a,c\n1,2\n", "b.csv")
-
     with pytest.raises(CohortError, match=r"b\.csv: other columns than a\.csv"):
         read_cohort(tmp_path)
 
@@ -185,7 +180,6 @@ def test_nothing_at_the_place_is_a_usage_error(tmp_path):
 
 def test_nested_columns_are_refused_by_the_contract_and_dropped_without_one(tmp_path):
     pq.write_table(pa.table({"x": [[1], [2]], "f": [0.5, 1.5]}), tmp_path / "a.parquet")
-
     with pytest.raises(CohortError, match="nested"):
         read_cohort(tmp_path / "a.parquet", with_feature())
     assert read_cohort(tmp_path / "a.parquet").names == ["f"]
@@ -231,7 +225,6 @@ def test_positive_labels_are_those_asked_for_else_the_affirming_else_not_a_denia
     tmp_path, labels, asked, positives
 ):
     cohort = labelled(tmp_path, labels)
-
     assert list(cohort.positives(asked)) == positives
     assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
 

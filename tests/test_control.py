@@ -62,9 +62,7 @@ QUIET = {
 @pytest.mark.parametrize("name", QUIET)
 def test_of_a_thousand_quiet_histories_at_most_one_night_in_a_hundred_signals(name):
     rng = np.random.default_rng(0)
-
     shares = [signals(*QUIET[name](rng)).mean() for _ in range(1000)]
-
     assert np.mean(shares) <= 0.011
 
 
@@ -102,7 +100,6 @@ def test_a_plain_p_chart_has_the_limits_of_the_textbook():
     usual = limits(np.full(20, 60), np.full(20, 1000))
     low, high = usual.at(np.array([10_000]))
     reach = 3 * np.sqrt(0.06 * 0.94 * (1 / 10_000 + 1 / 20_000))
-
     assert usual.spread == 1
     assert np.allclose([low[0], high[0]], [0.06 - reach, 0.06 + reach])
 

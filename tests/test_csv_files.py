@@ -76,7 +76,6 @@ def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(t
 def test_a_line_longer_than_any_tables_is_refused_by_its_row(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"id,age\n1,2\n3,4\n5," + b"x" * 200_000 + b"\n")
-
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: .*131072"):
         list(opened(path).blocks(["id"], 1000))
 

@@ -77,7 +77,6 @@ def test_the_same_rows_have_the_same_digest_and_others_another(kept):
     url = kept(patients())
     first, again = (read_cohort(Database(url, table="past"), **ROLES).source.files[0] for _ in "ab")
     other = read_cohort(patients(), **ROLES).features
-
     assert first.sha256 == again.sha256
     pd.testing.assert_frame_equal(read_cohort(Database(url, table="past"), **ROLES).features, other)
 
@@ -92,10 +91,8 @@ def test_the_same_rows_have_the_same_digest_and_others_another(kept):
 def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
     url, query = kept(patients(50)), tmp_path / "q.sql"
     query.write_text(what)
-
     with pytest.raises(UsageError, match=r"^q\.sql"):
         read_cohort(Database(url, query=query), **ROLES)
-
     assert read_cohort(Database(url, table="past"), **ROLES).n_rows == 50
 
 
@@ -178,9 +175,7 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(logistic_model, 
 def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     url = "postgresql://reader:s3cr3t%40%2F:?x@127.0.0.1:1/ward?application_name=hids3cr3tden"
     words = command.format(place=f"{url} --table past --json", model=logistic_model, folder=tmp_path)
-
     ended = screen(*words.split(), code=2)
-
     assert "postgresql://127.0.0.1:1/ward" in ended.stderr
     assert "s3cr3t" not in ended.output
 
@@ -280,7 +275,6 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
 )  # fmt: skip
 def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(url, words, tmp_path):
     in_sqlite(patients(20), tmp_path), in_duckdb(patients(20), tmp_path)
-
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url.format(tmp_path), table="nowhere; drop table past"))
 
@@ -294,7 +288,6 @@ def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(ur
 )
 def test_a_table_or_query_is_named_of_a_database_and_of_nothing_else(words, answer, tmp_path):
     ended = screen("init", *words, "--out", tmp_path / "c.toml", code=2)
-
     assert answer in ended.stderr and "pw" not in ended.stderr
 
 

@@ -165,16 +165,13 @@ def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):
 def test_ranks_keep_the_flagged_above_the_threshold(night):
     copy = deidentified(run_of(document_of(night)), KEY).run
     threshold = copy.model.operating_points[0].threshold
-
     assert 0 < threshold < 100
     assert min(case.score for case in copy.cases) >= threshold >= max(case.score for case in copy.near_misses)
 
 
 def test_the_same_patient_has_the_same_pseudonym_under_one_key_alone(night):
     run = run_of(document_of(night))
-
     one, again, other = (deidentified(run, key).run for key in (KEY, KEY, SiteKey(bytes(range(9, 41)))))
-
     assert one == again
     assert not {case.id for case in one.cases} & {case.id for case in other.cases}
     assert one.date != other.date
@@ -183,14 +180,12 @@ def test_the_same_patient_has_the_same_pseudonym_under_one_key_alone(night):
 def test_of_one_to_four_flagged_patients_no_copy_is_made(night):
     run = document_of(night)
     few = run | {"cases": run["cases"][: LEAST - 1]}
-
     with pytest.raises(UsageError, match="nobody can be hidden"):
         deidentified(run_of(few), KEY)
 
 
 def test_a_quiet_night_has_a_copy(night):
     copy = deidentified(run_of(document_of(night) | {"cases": [], "near_misses": []}), KEY)
-
     assert copy.smallest_group is None and copy.run.cases == []
 
 
@@ -201,7 +196,6 @@ def test_a_quiet_night_has_a_copy(night):
 )  # fmt: skip
 def test_a_key_that_others_could_guess_or_read_is_refused(night, tmp_path, secret, mode, remedy):
     key = key_in(tmp_path / "key", secret, mode)
-
     assert (
         remedy in screen("report", night, "--de-identify", key, "--out", tmp_path / "x.html", code=2).stderr
     )
@@ -210,7 +204,6 @@ def test_a_key_that_others_could_guess_or_read_is_refused(night, tmp_path, secre
 
 def test_a_copy_never_replaces_the_page_of_its_run(night, tmp_path):
     key = key_in(tmp_path / "key")
-
     assert "give --out" in screen("report", night, "--de-identify", key, code=2).stderr
     words = ("report", night.parent / "model", "--de-identify", key, "--out", tmp_path / "x.html")
     assert "names no patient" in screen(*words, code=2).stderr

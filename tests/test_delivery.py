@@ -51,7 +51,6 @@ def test_a_series_says_nothing_of_rows_before_its_own_spread_is_known():
 def test_where_nobody_stays_nobody_is_missed():
     """A table of a day's admissions has other patients every night."""
     past = ward(still=0)
-
     assert codes(came(40, 10, 0), past) == []
     assert codes(came(10, 10, 0), past) == ["not_whole"]
 
@@ -70,7 +69,6 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
 
 def test_a_growing_ward_is_followed():
     past = {night(n): came(40 + 2 * n, n, 34 + 2 * n, 38 + 2 * n) for n in range(30)}
-
     assert codes(came(100, 30, 92, 98), past, 30) == []
     assert codes(came(40, 30, 36, 98), past, 30) == ["not_whole"]
 
@@ -78,7 +76,6 @@ def test_a_growing_ward_is_followed():
 def test_weekends_of_a_clinic_are_known_after_some_weeks():
     rows = [20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)]
     past = {night(n): came(count, n, 0, rows[n - 1]) for n, count in enumerate(rows)}
-
     assert codes(came(20, 33, 0), past, 33) == []
     assert codes(came(20, 29, 0), past, 29) == ["not_whole"]
 
@@ -87,7 +84,6 @@ def test_rows_of_one_patient_come_and_go_together():
     """Two patients of 500 voxels less are not a thousand patients less."""
     counts = 500 * np.array(ROWS[:6])
     past = {night(n): came(int(rows), n).replace(units=ROWS[n]) for n, rows in enumerate(counts)}
-
     assert codes(came(18_000, 6).replace(units=36), past, 6) == []
     assert codes(came(9_000, 6, 15).replace(units=18), past, 6) == ["not_whole"]
 

@@ -65,7 +65,6 @@ def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
 
 def test_yesterdays_table_under_todays_date_stops_and_writes_nothing(site):
     stopped = night(site, site / "5.csv", code=3)
-
     assert "The table is that of the night of 2026-01-06, byte for byte" in stopped.stderr
     assert "--accept-delivery REASON" in stopped.stderr
     assert not (site / "run7").exists()
@@ -73,14 +72,12 @@ def test_yesterdays_table_under_todays_date_stops_and_writes_nothing(site):
 
 def test_another_wards_table_stops_the_night(site):
     stopped = night(site, written(ward(60), site / "other.csv"), code=3)
-
     assert "0 of 60 patients of 2026-01-06 are still there" in stopped.stderr
 
 
 def test_ids_of_another_shape_stop_the_night(site):
     """Numbers where training had text with zeros in front: every case would be a new one."""
     table = ward(6).assign(patient=lambda table: table["patient"].astype(int))
-
     assert "written otherwise" in night(site, written(table, site / "n.parquet"), code=3).stderr
     assert "without the zeros" in night(site, site / "n.parquet", code=3).stderr
 
@@ -136,9 +133,7 @@ def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(mode
 
 def test_the_ledger_keeps_counts_and_no_value_of_a_delivery(site):
     document = json.loads((site / "run5" / "run.json").read_text())
-
     told = Delivery(**document["delivery"])
-
     assert (told.rows, told.earlier, told.before, told.still) == (60, "2026-01-05", 60, 54)
 
 

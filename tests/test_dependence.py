@@ -97,16 +97,13 @@ def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_pa
 
 def test_who_says_that_rows_are_independent_is_believed(tmp_path):
     model = trained(named(), tmp_path, independent=True)
-
     assert not [reason for reason in model.facts.attention if reason.code == CODE]
     assert any("--independent" in note for note in model.facts.training.notes)
 
 
 def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     model = trained(visits(120, 3)[1], tmp_path)
-
     reasons = [reason for reason in model.facts.attention if reason.code == CODE]
-
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
     assert all("add a column with each row's patient" in reason.remedy for reason in reasons)
 
@@ -115,14 +112,12 @@ def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     _, table = visits(200, 2)
     height = np.random.default_rng(1).normal(170, 10, 200).round(1)
     table = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0).reset_index(drop=True)
-
     assert "copies" in kinds(table)
 
 
 def test_an_unnamed_column_whose_values_lie_together_is_proposed():
     who, table = visits(100, 4)
     shuffled = np.random.default_rng(0).permutation(100)
-
     assert set(kinds(table.assign(pig=shuffled[who])).values()) == {"pig"}
 
 
@@ -178,9 +173,7 @@ def test_beds_of_rooms_are_no_patients():
 
 def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
     named().to_csv(tmp_path / "past.csv", index=False)
-
     contract, notes = starter_contract(tmp_path / "past.csv")
-
     assert (contract.group, contract.group_stem, contract.id) == ("name", True, "name")
     assert any("40 stems" in note for note in notes)
     assert check_cohort(tmp_path / "past.csv", contract)[0] == []
@@ -189,9 +182,7 @@ def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
 def test_a_starter_contract_does_not_take_an_arm_for_the_patient(tmp_path):
     _, table = visits(200, 1)
     table.assign(group=np.arange(200) % 2, id=range(1000, 1200)).to_csv(tmp_path / "past.csv", index=False)
-
     contract, _ = starter_contract(tmp_path / "past.csv")
-
     assert contract.group is None
     assert contract.id == "id"
 
@@ -212,5 +203,4 @@ def test_files_of_a_table_may_have_other_columns_beside_those_of_the_contract(tm
     contract = starter_contract(table)[0].with_roles(label="ill")
     table.head(30).assign(note="x").to_csv(tmp_path / "1.csv", index=False)
     table.tail(30).assign(other=1).to_csv(tmp_path / "2.csv", index=False)
-
     assert {sign.column for sign in dependence(source_at(tmp_path), contract)} <= {None}

@@ -127,7 +127,6 @@ def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres
 
 def test_without_a_series_there_is_no_segmentation(run, tmp_path):
     code, words = exported(run, tmp_path / "nothing", tmp_path / "out")
-
     assert code == 2 and "not invented" in words and "P10" not in words
     assert not (tmp_path / "out").exists()
     plain = CliRunner().invoke(app, ["export", str(run), "--to", "dicom-seg", "--out", str(tmp_path / "out")])

@@ -23,7 +23,6 @@ from screening.monitoring.tests import ks, psi, total_variation
 )
 def test_distances_are_never_negative_the_same_in_both_directions_and_zero_of_equal_shares(pair):
     first, second = ([1 + n for n in counts] for counts in pair)
-
     for distance in (psi, ks, total_variation):
         assert distance(first, second) >= 0
         assert distance(first, second) == pytest.approx(distance(second, first))
@@ -33,7 +32,6 @@ def test_distances_are_never_negative_the_same_in_both_directions_and_zero_of_eq
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300))
 def test_bins_hold_every_training_value_and_none_is_empty(values):
     counts = stored(pd.DataFrame({"x": values}), kinds(x="number")).features["x"].counts
-
     assert sum(counts) == len(values)
     assert min(counts) > 0
     assert len(np.unique(steps(counts, 10))) <= 10
@@ -42,7 +40,6 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
 def test_the_training_table_itself_passes_without_a_word():
     past = patients(600)
     gates = gated(past, past)
-
     assert gates.stops() == gates.attention() == []
     assert {facts.psi for facts in gates.facts().values()} == {0.0}
 
@@ -50,7 +47,6 @@ def test_the_training_table_itself_passes_without_a_word():
 @pytest.mark.parametrize("seed", range(40))
 def test_other_nights_of_the_same_ward_pass_without_a_word(seed):
     gates = gated(patients(5 + 9 * seed, seed=seed + 1))
-
     assert gates.stops() == gates.attention() == []
 
 
@@ -70,7 +66,6 @@ def test_a_fahrenheit_night_is_stopped_and_named(n_rows):
 def test_degrees_are_not_looked_for_in_a_column_of_years():
     past = pd.DataFrame({"age": np.random.default_rng(0).normal(37, 0.5, 500)})
     contract = Contract.from_dict({"features": {"age": {"type": "number", "unit": "years"}}})
-
     assert gated(1.8 * past[:50] + 32, past, contract).stops() == []
 
 
@@ -78,7 +73,6 @@ def test_a_part_of_the_rows_in_another_unit_is_said_and_does_not_stop():
     night = patients(100, seed=5)
     night.loc[:19, "fever"] = 1.8 * night.loc[:19, "fever"] + 32
     gates = gated(night)
-
     assert gates.stops() == []
     assert re.search(r"fever: in (19|20)% of the rows the values look in degrees F", said(gates))
 
@@ -103,7 +97,6 @@ def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
     night = patients(30, seed=5)
     night.loc[0, "ward"] = "tent"
     gates = gated(night)
-
     assert gates.attention() == []
     assert gates.notes() == ["ward: 1 row with a category never seen in training, scored as unknown"]
 
@@ -112,9 +105,7 @@ def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
 def test_a_column_whose_values_were_all_recoded_is_one_reason_and_no_error(n_rows):
     night = patients(n_rows, seed=5)
     night["ward"] = night["ward"].str.upper()
-
     (reason,) = gated(night).attention()
-
     assert (reason.code, reason.column) == ("unseen_category", "ward")
     assert gated(night).stops() == []
 
@@ -122,9 +113,7 @@ def test_a_column_whose_values_were_all_recoded_is_one_reason_and_no_error(n_row
 def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size():
     night = patients(60, seed=5)
     night.loc[:39, "crp"] = np.nan
-
     (reason,) = gated(night).attention()
-
     assert (reason.code, reason.column) == ("missing_more", "crp")
     assert "in training 1" in reason.words
 
@@ -149,7 +138,6 @@ WARD = kinds(ward="category")
 )
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, expected):
     past = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
-
     assert codes(gated(pd.DataFrame({"x": night}), past, kinds(x="number"))) == expected
 
 
@@ -170,7 +158,6 @@ def test_rows_added_after_a_look_are_looked_at_too():
     assert gates.stops() == []
     changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
     gates.add(columns_of(changed[list(CONTRACT.features)]))
-
     assert "in degrees F" in said(gates)
 
 
@@ -189,7 +176,6 @@ def test_a_night_of_new_texts_alone_is_far_from_training_in_bounded_memory():
     texts = ["a", "b", "b"] * 100, [f"new {n}" for n in range(3000)]
     past, night = (pd.DataFrame({"code": codes}) for codes in texts)
     gates = gated(night, past, kinds(code="category"))
-
     assert gates.facts()["code"].psi > 5
     assert gates.facts()["code"].unseen == 3000 and len(gates.columns["code"].unseen) <= 1001
 
@@ -217,7 +203,6 @@ def test_a_table_of_many_zeros_does_not_stop_itself():
     rng = np.random.default_rng(0)
     past = pd.DataFrame({"dose": np.where(rng.random(600) < 0.75, 0.0, rng.lognormal(1, 1, 600))})
     gates = gated(past, past, kinds(dose="number"))
-
     assert gates.stops() == gates.attention() == []
 
 
@@ -248,7 +233,6 @@ def test_counts_do_not_depend_on_the_batches():
     split = Gates(stored(patients(600)), CONTRACT)
     for start in range(0, 200, 7):
         split.add(columns_of(night[list(CONTRACT.features)][start : start + 7]))
-
     assert split.facts() == gated(night).facts()
 
 
@@ -256,7 +240,6 @@ def test_the_sample_of_a_column_is_bounded_and_spread_over_it():
     sampled = SampledValues(8192)
     for start in range(0, 100_000, 3_000):
         sampled.add(np.arange(start, min(start + 3_000, 100_000), dtype=float))
-
     assert len(sampled.values) <= 8192
     assert len(np.unique(np.diff(sampled.values))) == 1
 
@@ -274,13 +257,11 @@ def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
 def test_the_share_of_missing_values_is_that_of_all_rows():
     past = pd.DataFrame({"crp": np.arange(200.0)})
     night = pd.DataFrame({"crp": np.where(np.arange(200) % 4 == 0, np.nan, np.arange(200.0))})
-
     assert "50 of 200 rows without a value, in training 0%" in said(gated(night, past, kinds(crp="number")))
 
 
 def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
     past = pd.DataFrame({"ward": ["a", "b"] * 300})
     night = pd.DataFrame({"ward": ["c"] * 30 + ["a", "b"] * 10})
-
     assert "unseen_category" not in codes(gated(night, past, WARD, np.array([0] * 30 + [*range(1, 21)])))
     assert "unseen_category" in codes(gated(night, past, WARD, np.arange(50)))

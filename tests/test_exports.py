@@ -81,7 +81,6 @@ def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(t
 
 def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
     flagged, scores = read_flagged(run), flagged_of(run)
-
     assert flagged.rows["id"].to_pylist() == scores["id"].tolist()
     assert flagged.rows["score"].to_pylist() == scores["score"].tolist()
     assert flagged.rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
@@ -163,7 +162,6 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
 def test_an_id_that_fhir_cannot_hold_is_named_by_rank_alone(model, tmp_path):
     night = patients(40, seed=7).assign(patient=[f"secret\x01{i}" for i in range(40)])
     score(model, night, tmp_path / "run")
-
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
     assert "secret" not in str(refused.value)
@@ -281,21 +279,17 @@ def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeyp
 )
 def test_a_form_without_its_options_or_with_those_of_another_is_refused(words, refusal, run):
     code, text = said("export", run, *words)
-
     assert code == 2 and refusal in text
 
 
 def test_every_form_can_be_asked_for():
     code, text = said("export", "--help")
-
     assert code == 0 and "|".join(FORMS) in text.replace("\n", "").replace(" ", "")
 
 
 def test_a_file_is_replaced_only_when_told(run, tmp_path):
     words = ["export", run, "--to", "csv", "--out", tmp_path / "a.csv"]
-
     codes = [said(*words)[0], said(*words)[0], said(*words, "--force")[0]]
-
     assert codes == [0, 2, 0]
     assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o600
 
@@ -319,6 +313,5 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
 def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
     with open_ledger(str(tmp_path / "screening.db"), make=True) as book:
         score(model, patients(60, seed=7), tmp_path / "run", ledger=book, shadow=True)
-
     with pytest.raises(UsageError, match="shadow"):
         read_flagged(tmp_path / "run")

@@ -117,7 +117,6 @@ MESSAGES = {
 @pytest.mark.parametrize("quirk", PAGES.values(), ids=PAGES.keys())
 def test_a_quirky_table_reaches_a_page_in_three_commands(tmp_path, quirk):
     answer = three_commands(tmp_path, *files(tmp_path, **quirk))
-
     assert answer.exit_code == 0, answer.stderr
     assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
@@ -125,7 +124,6 @@ def test_a_quirky_table_reaches_a_page_in_three_commands(tmp_path, quirk):
 @pytest.mark.parametrize(("quirk", "words"), MESSAGES.values(), ids=MESSAGES.keys())
 def test_what_cannot_be_read_ends_in_one_message_that_names_column_and_remedy(tmp_path, quirk, words):
     answer = three_commands(tmp_path, *files(tmp_path, **quirk))
-
     assert answer.exit_code in (2, 3)
     assert re.search(words, answer.stderr), answer.stderr
     assert not (tmp_path / "run").exists()

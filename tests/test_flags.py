@@ -74,7 +74,6 @@ def test_flagged_rows_come_by_falling_score_and_equal_ones_in_the_order_of_the_t
 @given(st.lists(st.none() | st.text("a1-=+@'\";,|\t\r\n\v\x1c\x85\u2028\u200b\ufeff＝﹣− ", max_size=5)))
 def test_texts_of_a_column_are_marked_as_each_is_alone(texts):
     marked = as_texts(pa.chunked_array([texts], pa.string())).to_pylist()
-
     assert marked == [text if text is None else as_text(text) for text in texts]
 
 
@@ -115,8 +114,6 @@ def looking(n_rows):
 
 def test_memory_hardly_grows_with_rows_that_are_named():
     looking(5000)
-
     few, many = peak(looking, 5000), peak(looking, 30_000)
-
     # Held whole they take more than 30 bytes a row; to know where they lie, a few.
     assert many - few < 10 * 25_000

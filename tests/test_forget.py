@@ -250,7 +250,6 @@ def test_nothing_is_left_in_caches_or_temporary_folders(site, tmp_path):
 def test_retention_leaves_the_pieces_of_work_that_goes_on(site):
     places = half_done(site)
     told(site, "purge", "--older-than", "1d")
-
     assert [path.exists() for path in places] == [True] * 4
 
 
@@ -287,9 +286,7 @@ def test_the_model_is_sealed_anew_scores_on_and_says_until_when(site):
 def test_after_its_day_the_model_scores_no_more(site):
     forget(site, "--retrain-by", "2026-01-01")
     night = written(patients(20, seed=9).drop(columns="ill"), site / "night.csv")
-
     refused = screen("score", site / "models/a", night, "--out", site / "late", code=4)
-
     assert "was to be trained again by 2026-01-01" in refused.stderr
     assert not (site / "late").exists()
 
@@ -311,7 +308,6 @@ def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
 def test_an_id_that_nothing_knows_is_said_to_be_unknown_and_is_not_told(site):
     words = ["--ledger", site / "screening.db", "--runs", site / "runs", "--models", site / "models"]
     known, unknown = (screen("forget", name, *words).stderr for name in (SECRET, "00123"))
-
     assert "nothing here knows this id" in unknown and "00123" not in unknown
     assert known == ""
 
@@ -319,7 +315,6 @@ def test_an_id_that_nothing_knows_is_said_to_be_unknown_and_is_not_told(site):
 def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
     words = ["forget", "-", *map(str, places(site))]
     done = CliRunner().invoke(app, words, input=f"{SECRET}\n")
-
     assert (done.exit_code, naming(site)) == (0, [])
     assert SECRET not in done.stdout + done.stderr
 
@@ -390,7 +385,6 @@ def test_a_damaged_model_is_named_and_the_rest_is_erased_all_the_same(site):
     shutil.copytree(site / "models/a", site / "models/b")
     (site / "models/b/arrays.npz").write_bytes(b"no arrays")
     refused = screen("forget", SECRET, *places(site), code=5)
-
     assert "models/b" in refused.stderr
     assert naming(site) == ["models/b/validation.parquet"]
 
@@ -399,7 +393,6 @@ def test_a_page_that_no_run_accounts_for_is_named(site):
     shutil.copyfile(site / "pages/latest.html", site / "pages/kept.html")
     shutil.rmtree(site / "runs/2")
     refused = screen("forget", SECRET, *places(site), code=5)
-
     copies = ("kept.html", "2026-03-01.html", "2026-03-02.html")
     assert [name for name in copies if name in refused.stderr] == ["kept.html", "2026-03-02.html"]
 
@@ -463,5 +456,4 @@ def test_a_model_without_anybody_else_is_refused(site):
     model = load_model(site / "models/a")
     alone = columns_of(model.validation.assign(id=SECRET))
     save_model(replace(model, held_out=alone, directory=None), site / "models/a")
-
     assert "nobody else" in screen("forget", SECRET, *places(site), code=5).stderr

@@ -125,7 +125,6 @@ def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(tmp_p
         enter(ledger, night(1, [id_from(given)]))
     words = ["forget", "-", "--ledger", str(tmp_path / "l.db"), "--json"]
     told = CliRunner().invoke(app, words, input=given + b"\n")
-
     assert json.loads(told.stdout)["ledger"]["cases"] == 1
 
 

@@ -58,9 +58,7 @@ def test_the_digest_is_of_the_values_and_not_of_the_pieces():
     table = pa.Table.from_pandas(patients(), preserve_index=False)
     pieces = pa.concat_tables([table.slice(0, 100), table.slice(100)])
     other = table.set_column(0, "patient", pa.array(["x"] * len(table)))
-
     first, again, changed = (source_of(each).files[0].sha256 for each in (table, pieces, other))
-
     assert first == again != changed
 
 
@@ -82,8 +80,6 @@ def test_a_table_that_is_none_is_refused_with_the_reason(reason, wrong):
 def test_an_arrow_file_reads_as_the_table_whatever_it_is_called(tmp_path, ending):
     table = patients()
     feather.write_feather(table, tmp_path / f"past.{ending}", chunksize=70)
-
     cohort = read_cohort(tmp_path / f"past.{ending}", id="patient", label="ill", batch_rows=50)
-
     pd.testing.assert_frame_equal(cohort.features, read_cohort(table, id="patient", label="ill").features)
     assert cohort.notes[0] == f"past.{ending}: Arrow"

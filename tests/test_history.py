@@ -77,7 +77,6 @@ def story(tmp_path_factory):
 def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story):
     told, truth = story
     ppv = told["series"][0]["ppv"]
-
     assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
     assert [ppv["low"], ppv["high"]] == [float(end) for end in wilson(ppv["found"], ppv["judged"])]
     assert told["series"][0]["ppv_to_date"][-1]["value"] == ppv["value"]
@@ -86,7 +85,6 @@ def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story
 def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
     told, truth = story
     misses = told["series"][0]["misses"]
-
     assert misses["judged"] == 5 * NIGHTS
     assert misses["per_night"]["low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night"]["high"]
 

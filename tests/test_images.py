@@ -61,14 +61,12 @@ def test_a_subject_of_two_sessions_is_refused(tmp_path):
     folder = bids_of(brains(1), tmp_path / "bids")
     for session in ("ses-1", "ses-2"):
         save(folder / "sub-P00" / session / "anat" / f"sub-P00_{session}_T2w.nii.gz", PAST["P00"]["t1"])
-
     with pytest.raises(UsageError, match="several sessions"):
         images.opened(folder)
 
 
 def test_the_run_keeps_the_grid_of_every_patient_and_forgets_it_with_the_patient(run):
     grids = run.document["geometries"]
-
     assert [each["group"] for each in grids] == list(NIGHT)
     assert grids[0]["affine"] == AFFINE.tolist() and list(grids[0]["shape"]) == [9, 8, 7]
     assert "P11" not in str(document_without(run.document, "P11"))
@@ -120,7 +118,6 @@ def test_a_night_of_images_is_known_again_by_its_digests(run, night, tmp_path):
 
 def test_without_nibabel_images_are_refused_with_the_remedy(night, monkeypatch):
     monkeypatch.setitem(sys.modules, "nibabel", None)
-
     with pytest.raises(UsageError, match="imaging"):
         read_cohort(night)
 
@@ -187,9 +184,7 @@ def test_exported_maps_lie_where_the_images_lie(run, tmp_path):
 
 def test_a_run_of_a_table_is_not_exported_as_images(model, tmp_path):
     run = score(model, table_of(NIGHT), tmp_path / "run")
-
     done = screen("export", run.directory, "--to", "nifti", "--out", tmp_path / "maps", code=2)
-
     assert "no reference geometry" in done.stderr
     assert not (tmp_path / "maps").exists()
 

@@ -43,38 +43,31 @@ def learned(cohort):
 def test_a_label_that_is_a_slip_is_refused_by_its_rows_and_never_shown(tmp_path, slips, positive, told):
     with pytest.raises(CohortError, match=told) as refused:
         learned(labelled(tmp_path, slips, positive=positive))
-
     assert not any(f"{text!r}" in str(refused.value) for text in slips.values())
 
 
 @pytest.mark.parametrize("positive", [None, "yess"])
 def test_a_column_of_names_that_is_given_as_label_shows_none_of_them(tmp_path, positive):
     cohort = labelled(tmp_path, {0: "Mrs Smith", 1: "Mr Smyth"})
-
     with pytest.raises(UsageError) as refused:
         cohort.positives(positive)
-
     assert "Sm" not in str(refused.value)
 
 
 def test_slips_that_were_named_are_meant_as_they_stand(tmp_path):
     model = learned(labelled(tmp_path, {0: "Yes", 1: "yess"}, positive="yes+Yes+yess"))
-
     assert model.document["task"]["joined"] == {"yes+Yes+yess": ["yes", "Yes", "yess"]}
 
 
 def test_a_rare_label_that_the_contract_calls_negative_is_taken_as_such(tmp_path):
     contract = Contract(label="ill", positive=["yes"], negative=["unclear"], id="patient")
-
     model = learned(labelled(tmp_path, {0: "unclear"}, contract=contract))
-
     assert model.document["training"]["n_by_class"]["unclear"] == 1
 
 
 def test_a_column_of_many_values_is_refused_as_a_label_without_showing_one(tmp_path):
     with pytest.raises(CohortError, match="is it the label") as refused:
         learned(labelled(tmp_path, {}, label="fever"))
-
     assert "37" not in str(refused.value)
 
 
@@ -106,7 +99,6 @@ def test_labels_that_are_near_by_nature_are_told_apart(one, other):
 def test_any_letter_left_out_of_a_word_is_a_slip_but_a_leading_a(word, data):
     place = data.draw(st.integers(1, len(word) - 1))
     shorter = word[:place] + word[place + 1 :]
-
     assert alike(word, shorter) == (len(shorter) >= 3 and word != f"a{shorter}")
 
 
@@ -118,9 +110,7 @@ def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
     table = patients().rename(columns={"patient": name})
     table[name] = np.arange(first, first + len(table))
     cohort = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id=name)
-
     (reason,) = row_number_ids(cohort)
-
     assert (reason.code, reason.column) == ("ids_are_row_numbers", name)
 
 

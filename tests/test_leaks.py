@@ -45,7 +45,6 @@ def test_a_category_that_is_the_answer_is_named_and_one_of_many_levels_is_not(tm
     table = patients()
     table["code"] = np.where(table["ill"] == "yes", SEEDS.choice(["A41.9", "R65.2"], len(table)), "Z00")
     table["room"] = [f"room {i}" for i in SEEDS.integers(0, len(table) // 4, len(table))]
-
     assert codes(trained(table, tmp_path)) == {("ranks_alone", "code"), ("too_good", "code")}
 
 
@@ -54,7 +53,6 @@ def test_a_category_that_is_nearly_a_name_is_named(tmp_path):
     table["ward"] = [f"note {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(len(table))]
     contract = tmp_path / "cohort.toml"
     contract.write_text(CONTRACT + '[features.ward]\ntype = "category"\n')
-
     assert ("nearly_unique", "ward") in codes(trained(table, tmp_path, contract))
 
 
@@ -62,7 +60,6 @@ def test_missing_values_that_tell_are_named(tmp_path):
     table = patients()
     table["lactate"] = SEEDS.normal(1, 0.3, len(table))
     table.loc[(table["ill"] == "no") & (np.arange(len(table)) % 2 == 0), "lactate"] = np.nan
-
     assert ("missing_tells", "lactate") in codes(trained(table, tmp_path))
 
 
@@ -113,7 +110,6 @@ def test_a_model_that_is_nearly_perfect_names_the_columns_that_would_explain_it(
 def test_a_name_that_speaks_of_a_time_after_the_outcome_is_said(tmp_path, name):
     table = patients()
     table[name] = SEEDS.normal(size=len(table))
-
     assert ("named_after", name) in codes(trained(table, tmp_path))
 
 
@@ -121,5 +117,4 @@ def test_a_name_that_speaks_of_a_time_after_the_outcome_is_said(tmp_path, name):
 def test_a_name_of_what_was_before_is_none(tmp_path, name):
     table = patients()
     table[name] = SEEDS.normal(size=len(table))
-
     assert codes(trained(table, tmp_path)) == set()

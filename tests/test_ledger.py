@@ -122,7 +122,6 @@ def test_case_states(ledger, nights, expected):
 
 def test_an_old_verdict_is_told_of_who_is_new_again(ledger):
     back = night_after_night(ledger, days((1, "a", HAS_NOT), (2, ""), (3, "a")))
-
     assert back.cases["a"][-2:] == ("2026-01-01", "ruled out")
 
 
@@ -131,7 +130,6 @@ ODD_IDS = ("Müller, Ö.", "' OR 1=1 --", "‮abc", "😀", " a", "A", "a", 10_0
 
 def test_ids_of_any_script_come_back_as_they_went_in(ledger):
     enter(ledger, night(1, ODD_IDS))
-
     with ledger.reading() as connection:
         assert set(reviewable(connection, "key of 2026-01-01")[1]) == set(ODD_IDS)
     history(ledger, verify=True)
@@ -239,7 +237,6 @@ def test_the_same_verdict_twice_is_one_and_a_later_word_replaces_an_earlier(ledg
 def test_a_night_is_one_transaction(ledger):
     with pytest.raises(ValueError, match="JSON"):
         enter(ledger, night(1, "ab", thresholds={"yes": float("nan")}))
-
     with ledger.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(RUNS)) == 0
     assert states(enter(ledger, night(1, "ab"))) == {"a": "new", "b": "new"}
@@ -250,11 +247,9 @@ def test_quiet_nights_are_counted_until_somebody_is_flagged(ledger):
     for day, flagged in enumerate(["", "a", "", "", ""], 1):
         with entering(ledger, night(day, ()).night, flagged) as tonight:
             quiet.append(tonight.quiet)
-
     assert quiet == [1, 0, 1, 2, 3]
 
 
 def test_the_audit_is_of_other_cases_in_every_run_and_not_of_the_first_names():
     audits = {frozenset(audit_sample(40, f"run {number}", 5)) for number in range(8)}
-
     assert len(audits) == 8 and {len(each) for each in audits} == {5}

@@ -42,7 +42,6 @@ def five_entries(place: str):
 
 def test_an_untouched_trail_is_followed_to_its_head(untouched):
     trail = history(untouched, verify=True)["audit"]
-
     assert trail["entries"] == 5
     assert trail == history(untouched)["audit"] | {"verified": True}
     assert history(untouched, verify=True, printed=trail["head"][:16])["audit"] == trail
@@ -130,7 +129,6 @@ def test_no_message_of_a_broken_trail_names_a_patient(untouched):
     with pytest.raises(Unchained) as told, untouched.writing() as connection:
         connection.execute(REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77"))
         verify(connection, None)
-
     assert "SECRET77" not in str(told.value)
 
 
@@ -192,7 +190,6 @@ REWRITTEN = {
 def test_what_is_written_anew_from_there_on_is_found_by_a_head_kept_elsewhere(ledger, change):
     printed = history(ledger)["audit"]["head"]
     rewritten(ledger, change)
-
     history(ledger, verify=True)
     with pytest.raises(Unchained, match="cut short or written anew"):
         history(ledger, verify=True, printed=printed)
@@ -234,7 +231,6 @@ def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(untouched, digits)
 @pytest.mark.parametrize("again", [CHANGE, CHANGE | {"model_after": "a"}])
 def test_the_same_change_of_threshold_twice_is_one_and_one_that_changes_no_model_none(ledger, again):
     record_revision(ledger, "threshold", again)
-
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
 
 
@@ -284,7 +280,6 @@ def test_a_path_and_its_url_are_the_same_ledger_and_one_file_at_rest(tmp_path):
         enter(ledger, night(1, "a"))
     with open_ledger(f"sqlite:///{tmp_path}/screening.db") as ledger:
         assert len(history(ledger)["runs"]) == 1
-
     assert [path.name for path in tmp_path.iterdir()] == ["screening.db"]
 
 
@@ -302,7 +297,6 @@ def test_a_place_that_cannot_hold_a_ledger_is_refused_without_its_password(url, 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=told) as refused:
         open_ledger(url)
-
     assert "SECRET77" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -311,14 +305,12 @@ def test_what_is_no_ledger_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("these are notes, not a database, and long enough to tell")
     with pytest.raises(UsageError, match="not a ledger"):
         open_ledger(tmp_path / "notes.txt", make=True)
-
     assert (tmp_path / "notes.txt").read_text().startswith("these are notes")
 
 
 def test_a_newer_format_is_refused(place):
     with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
         connection.execute(SETTINGS.update().values(value="2"))
-
     with pytest.raises(ModelError, match="format 2, newer than 1; update screening"):
         open_ledger(place)
 

@@ -69,7 +69,6 @@ def test_peaks_and_false_clusters_are_those_counted_by_hand():
     line = np.array([(x, 0, 0) for x in range(12)], float)
     scores = np.array([0, 5, 1, 0, 3, 0, 4, 4, 0, 0, 9, 0], float)
     patient = Patient.of(line, scores, np.isin(np.arange(12), [1, 2, 6]))
-
     assert patient.peaks(scores).tolist() == [5, 4]
     assert [patient.false_clusters(scores, t) for t in (1, 4, 6, 10)] == [2, 1, 1, 0]
 
@@ -122,7 +121,6 @@ def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
 
 def test_the_operating_point_by_lesions_is_stored_and_read_back(model, tmp_path):
     again = load_model(save_model(model, tmp_path / "model"))
-
     assert again.lesions == model.lesions and again.lesions.connectivity == 26
     assert again.lesions.n_patients == 10 and again.lesions.asked == 0.7
     assert again.operating_points[0]["rule"]["name"] == "threshold"
@@ -151,7 +149,6 @@ def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
 )
 def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
     past = read_cohort(change(table_of(PAST)), **ROLES)
-
     with pytest.raises(UsageError, match=words):
         train(past, "logistic", **{"search": 1, "jobs": 1, "lesions": True} | options)
 
@@ -174,9 +171,7 @@ def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
 def test_train_takes_lesions_and_a_neighbourhood(tmp_path):
     folder = folder_of(PAST, tmp_path / "past")
     words = ["--recipe", "logistic", "--label", "lesion", "--lesions", "--neighbourhood", "3"]
-
     screen("train", folder, *words, "--min-sensitivity", "0.7", "--search", "1", "--out", tmp_path / "model")
-
     model = load_model(tmp_path / "model")
     assert (model.lesions.n_patients, model.contract.neighbourhood) == (10, 3)
 

@@ -104,13 +104,11 @@ def test_a_mutated_night_is_a_page_or_exit_3_that_names_the_column(models, tmp_p
 
 def test_rows_of_a_category_never_seen_are_left_out_and_counted_where_the_contract_asks(models, tmp_path):
     answer = screen("score", models / "refuse_row", models / "night.csv", "--out", tmp_path / "run", "--json")
-
     counts = json.loads(answer.stdout)["counts"]
     assert (counts["read"], counts["scored"], counts["refused"]) == (30, 28, 2)
 
 
 def test_a_category_never_seen_stops_the_night_where_the_contract_asks(models, tmp_path):
     answer = screen("score", models / "stop", models / "night.csv", "--out", tmp_path / "run", code=3)
-
     assert "ward" in answer.stderr and "annex" not in answer.stderr
     assert not (tmp_path / "run").exists()

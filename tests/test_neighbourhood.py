@@ -136,6 +136,5 @@ def test_robust_scales_are_median_and_median_distance_whatever_the_batches(seed,
 
 def test_groups_that_come_twice_cannot_be_scaled_by_their_median():
     scales = Medians(["x"])
-
     with pytest.raises(CohortError, match="stand together"):
         scales.add(np.array(["a", "b", "a"], dtype=object), {"x": np.array([1.0, 2.0, 3.0])})

@@ -90,7 +90,6 @@ def states(lines) -> list[tuple[str, str, str]]:
 
 def test_one_series_that_fails_stops_no_other_and_missed_nights_are_caught_up(first):
     answer = told(first)
-
     assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
     assert answer["exit_code"] == 2
@@ -98,14 +97,12 @@ def test_one_series_that_fails_stops_no_other_and_missed_nights_are_caught_up(fi
 
 def test_a_night_that_took_more_memory_than_it_claims_says_so(site, first):
     (reason,) = [each for each in told(first)["series"][0]["attention"] if each["code"] == "over_memory"]
-
     assert reason["figure"] > reason["threshold"] == 20
     assert reason["words"] in unescape((site / "pages" / f"{NIGHT}.html").read_text())
 
 
 def test_a_shadow_is_scored_and_shown_to_nobody(site, first):
     shadows = told(first)["shadows"]
-
     assert states(shadows) == [("ward-a", "2026-03-02", "published"), ("ward-a", NIGHT, "published")]
     assert [line["page"] for line in shadows] == [None, None]
     assert not list((site / "runs" / "ward-a").glob("*.shadow-m2/report.html"))
@@ -134,7 +131,6 @@ def test_lines_of_all_series_have_declared_keys_and_say_which_series_failed(firs
 
 def test_hooks_are_told_without_patients_and_their_failure_spoils_nothing(site, first):
     hooks = told(first)["hooks"]
-
     assert [(hook["command"], hook["fine"]) for hook in hooks] == [("sh", True), ("false", False)]
     assert json.loads((site / "told.json").read_text())["exit_code"] == 2
 
@@ -300,7 +296,6 @@ def test_every_fault_of_the_file_is_named_at_once_with_what_was_meant(tmp_path):
 )  # fmt: skip
 def test_plans_that_cannot_work_together_are_refused(tmp_path, text, word):
     (tmp_path / "N.toml").write_text(f"[site]\nledger='l.db'\njobs=2\n{text}")
-
     with pytest.raises(UsageError, match=word):
         read_network(tmp_path / "N.toml")
 
@@ -308,7 +303,6 @@ def test_plans_that_cannot_work_together_are_refused(tmp_path, text, word):
 @given(st.lists(st.sampled_from([*WORST_FIRST, 137, -9]), min_size=1))
 def test_one_exit_code_stands_for_all_whatever_their_order(codes):
     code = worst(codes)
-
     assert code == worst(reversed(codes)) == worst([*codes, 0])
     assert code in WORST_FIRST
     assert (code == 0) == (set(codes) == {0})
@@ -337,7 +331,6 @@ def test_nights_never_take_more_than_the_site_has_and_all_get_their_turn(claims)
 
 def test_a_hook_that_hangs_is_stopped_and_one_that_is_not_there_is_said():
     hooks = tell_hooks([["/bin/sh", "-c", "sleep 60"], ["/no/such/hook"]], b"{}", 0.3)
-
     assert [(hook.fine, hook.said) for hook in hooks] == [
         (False, "was stopped: it took more than 0.3 s"),
         (False, "could not be started: No such file or directory"),
@@ -381,9 +374,7 @@ def test_what_nights_are_forked_from_is_there_and_starts_no_thread():
     """A name that is gone would be passed over in silence, and every night be slower."""
     assert [name for name in PRELOADED if find_spec(name) is None] == []
     asked = "import screening.site.night_server, threading; print(threading.active_count())"
-
     ended = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-
     assert ended.stdout.strip() == "1"
 
 
@@ -411,9 +402,7 @@ def test_whatever_a_series_says_of_itself_is_text_on_the_page(title, said, statu
 
 def test_a_night_by_no_cluster_is_refused_and_nothing_is_begun(tmp_path):
     (tmp_path / "NIGHT.toml").write_text(SITE)
-
     screen("run", tmp_path / "NIGHT.toml", "--cluster", "local:none", code=2)
-
     assert [path.name for path in tmp_path.iterdir()] == ["NIGHT.toml"]
 
 
@@ -435,7 +424,6 @@ def test_a_night_does_not_outlive_the_process_that_began_it(tmp_path):
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())
         parent.kill()
-
     assert any(is_gone(child) for _ in range(200))
 
 
@@ -448,5 +436,4 @@ def is_gone(pid: int) -> bool:
 
 def test_the_answer_is_what_its_type_says(first):
     answer = {key: value for key, value in told(first).items() if key not in ("overview", "hooks")}
-
     assert OverviewDocument.from_dict(answer, "the overview").night == NIGHT

@@ -24,7 +24,6 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
     with pytest.raises(RuntimeError), publish(tmp_path / "deep" / "run", "run") as folder:
         (folder / "run.json").write_text("{}")
         raise RuntimeError
-
     assert names(tmp_path) == set()
 
 
@@ -64,10 +63,8 @@ def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):
 def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
     for name in content:
         (tmp_path / name).touch()
-
     with pytest.raises(UsageError), publish(tmp_path, "run"):
         pytest.fail("the block must not start")
-
     assert names(tmp_path) == set(content)
 
 
@@ -140,7 +137,6 @@ def test_the_latest_page_is_that_of_the_latest_night_in_whatever_order_they_came
     pages = PageFolder(tmp_path_factory.mktemp("pages"), Readers())
     for night in nights:
         pages.show(night.encode(), night)
-
     assert (pages.directory / LATEST).read_text() == max(nights)
     assert all(pages.of(night).read_text() == night for night in nights)
 

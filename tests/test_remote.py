@@ -32,7 +32,6 @@ def bucket(tmp_path, monkeypatch):
 @pytest.mark.parametrize("end", ["", "/", "/*.[cp]*"])
 def test_a_folder_or_glob_elsewhere_reads_as_the_table(end, bucket, tmp_path):
     cohort = read_cohort(bucket + end, **ROLES)
-
     pd.testing.assert_frame_equal(cohort.features, read_cohort(patients(), **ROLES).features)
     assert [(file.name, file.sha256) for file in cohort.source.files] == [
         (name, digest_of(tmp_path / name)) for name in ("a.csv", "b.parquet")
@@ -55,17 +54,14 @@ def test_what_was_fetched_is_private_and_gone_with_the_cohort(bucket, tmp_path):
 )
 def test_what_cannot_be_read_is_refused_and_leaves_nothing(name, error, bucket, tmp_path):
     fsspec.filesystem("memory").pipe("/ward/past/bad.csv", b"")
-
     with pytest.raises(error):
         read_cohort(f"{bucket}/{name}", **ROLES)
-
     gc.collect()
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
-
     with pytest.raises(UsageError, match=r"screening\[gcs\]"):
         read_cohort("gs://ward/past.csv")
 
@@ -100,7 +96,6 @@ def test_an_s3_bucket_is_read(s3, monkeypatch, tmp_path):
 
 def test_a_path_with_a_colon_is_still_a_path(tmp_path):
     place = Path(written(patients(), tmp_path / "a:b.csv"))
-
     assert read_cohort(str(place), **ROLES).n_rows == 240
 
 

@@ -127,7 +127,6 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
 def test_what_is_no_file_of_verdicts_exits_3(model, ward, content):
     score(model, ward, 1)
     (ward / "v.json").write_text(content)
-
     screen("review", ward / "run1", ward / "v.json", code=3)
 
 
@@ -253,7 +252,6 @@ def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward):
 def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
     shutil.copytree(model, ward / "m")
     screen("threshold", ward / "m", *words, code=2)
-
     assert load_model(ward / "m").id == load_model(model).id
 
 
@@ -341,7 +339,6 @@ def killed_fourth(end):
 def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
     monkeypatch.setenv("SCREEN_LEDGER", str(ward / "named.db"))
     screen("score", model, ward / "night1.csv", "--out", "r", "--date", "2026-03-01")
-
     assert [run["night"] for run in answer("history")["runs"]] == ["2026-03-01"]
 
 
@@ -400,7 +397,6 @@ def reviewers_in(ledger) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("by", [{}, {"site": "ward 7"}, {"site": "ward 7", "initials": " "}])
 def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
     refused = review(desk, by, code=3)
-
     assert "verdict 1: it has no initials, which the contract asks for" in refused.stderr
     assert ("verdict 2: it has no site" in refused.stderr) == ("site" not in by)
 
@@ -427,5 +423,4 @@ def test_a_token_that_others_can_read_is_refused(desk):
     token.write_text("secret")
     token.chmod(0o644)
     refused = review(desk, {"site": "ward 7", "initials": "ab"}, "--token", token, code=2)
-
     assert "others can read" in refused.stderr

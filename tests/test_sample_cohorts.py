@@ -39,7 +39,6 @@ def test_the_samples_are_under_ten_megabytes():
 @pytest.mark.parametrize(("tables", "label"), [(NOSOCOMIAL, "infected"), (PROSTATE, "gleason")])
 def test_a_night_is_the_labelled_night_without_its_label(tables, label):
     _, night, labelled = map(table_of, tables)
-
     pd.testing.assert_frame_equal(night, labelled.drop(columns=label))
 
 
@@ -48,14 +47,12 @@ def test_a_night_is_the_labelled_night_without_its_label(tables, label):
 )
 def test_the_contract_describes_every_column_and_every_value_keeps_it(contract, name):
     contract = Contract.load(SAMPLES / f"{contract}.toml")
-
     assert set(table_of(name)) - {contract.label} == set(contract.columns())
     assert check_cohort(SAMPLES / name, contract)[0] == []
 
 
 def test_wards_have_the_sizes_and_shares_of_the_readme():
     past, _, labelled = map(table_of, NOSOCOMIAL)
-
     assert past["infected"].value_counts().to_dict() == {"no": 608, "yes": 75}
     assert labelled["infected"].value_counts().to_dict() == {"no": 216, "yes": 24}
     assert len(Contract.load(SAMPLES / "nosocomial.toml").features) == 49

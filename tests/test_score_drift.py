@@ -50,7 +50,6 @@ def test_nothing_to_compare_is_no_shift(known, seen):
 def test_a_p_value_is_as_often_small_as_it_says():
     rng = np.random.default_rng(0)
     p = [told(rng.normal(size=200), rng.normal(size=100)).p for _ in range(300)]
-
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
 
 
@@ -78,7 +77,6 @@ def test_an_alarm_is_a_reason_with_figure_threshold_and_remedy_and_its_direction
 
 def test_a_trifle_is_no_alarm_however_many_rows_make_it_sure():
     trifle = told(np.arange(200_000) / 200_000, np.arange(200_000) / 200_000 + 0.03)
-
     assert trifle.p < 0.001 and not drift_alarms(trifle)
 
 
@@ -119,7 +117,6 @@ def stays(rng, stay: int, nights: int = 14, beds: int = 40, by: float = 0.0) -> 
 def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(stay):
     rng = np.random.default_rng(stay)
     drifts = [drift_over(stays(rng, stay)) for _ in range(60)]
-
     assert sum(drift.reason is not None for drift in drifts) <= 2
     assert {drift.patients for drift in drifts} == {40 * -(-14 // stay)}
     assert drift_over(stays(rng, stay, by=1.0)).reason.code == "drift_over_nights"
@@ -129,7 +126,6 @@ def test_over_nights_a_patient_counts_once_so_that_long_stays_raise_no_alarm(sta
 def test_over_nights_one_in_two_hundred_is_where_chance_ends(in_the_last, spoken):
     cells = np.concatenate([np.arange(100 - in_the_last) % 20, np.full(in_the_last, 19)])
     drift = drift_over([on_cells(cells)])
-
     assert 0.001 < drift.p < 0.03 and (drift.p <= 0.005) == spoken == (drift.reason is not None)
 
 
@@ -137,7 +133,6 @@ def test_over_nights_one_in_two_hundred_is_where_chance_ends(in_the_last, spoken
 def test_over_nights_a_trifle_is_no_alarm_however_many_patients_make_it_sure(in_the_last, spoken):
     cells = np.concatenate([np.arange(20_000 - in_the_last) % 20, np.full(in_the_last, 19)])
     drift = drift_over([on_cells(cells, 1000)])
-
     assert drift.p < 0.001 and (drift.distance >= 0.05) == spoken == (drift.reason is not None)
 
 
@@ -148,7 +143,6 @@ def test_over_nights_fewer_than_twenty_patients_are_no_evidence(patients, spoken
 
 def test_nights_that_cannot_be_put_together_say_nothing():
     counts = ScoreCounts(unit="row", known=(3, 4), counted=(1, 1))
-
     assert drift_over([counts]) is None
     assert drift_over([counts.replace(who=(1,), cell=(0,))]).reason is None
 
@@ -201,7 +195,6 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
 def test_images_count_once_by_their_highest_voxel(tissue, trained, tmp_path):
     model = trained(tissue, "one_vs_rest", search=1, folds=4)
     run = score(model, written(voxels(3, seed=9), tmp_path / "n.csv"), tmp_path / "run").document
-
     assert run["drift"]["unit"] == "group"
     assert sum(run["drift"]["counted"]) == 3 and sum(run["drift"]["known"]) == 8
 

@@ -35,7 +35,6 @@ def table(run):
 
 def test_scores_have_the_promised_columns_and_no_label(run):
     scores = table(run)
-
     assert list(scores.columns) == ["id", "score", "p_value", "flagged", *CHANCES, "row", "class"]
     assert scores["id"].str.startswith("007").all()
     assert scores["flagged"].dtype == bool
@@ -45,7 +44,6 @@ def test_scores_have_the_promised_columns_and_no_label(run):
 def test_counts_add_up_everywhere(run):
     counts = run.document["counts"]
     flagged = pd.read_csv(run.directory / "flagged.csv", dtype=str)
-
     assert counts["read"] == counts["scored"] + counts["refused"] == len(table(run)) == 90
     assert counts["flagged"] == table(run)["flagged"].sum() == len(flagged) == run.document["cases_total"]
 
@@ -66,20 +64,17 @@ def test_a_directory_belongs_to_one_night_of_one_model(model, cohort, trained, n
 
 def test_scores_do_not_depend_on_the_batches(model, night, run, tmp_path):
     other = score(model, night, tmp_path / "other", date="2026-01-31", batch_rows=7)
-
     assert table(other).equals(table(run))
     assert (other.directory / "report.html").read_bytes() == (run.directory / "report.html").read_bytes()
 
 
 def test_flagged_means_at_or_above_the_threshold(model, run):
     scores = table(run)
-
     assert np.array_equal(scores["flagged"], scores["score"] >= model.thresholds[0])
 
 
 def test_labels_are_used_and_never_written(model, night, tmp_path):
     run = score(model, night, tmp_path / "run", label="ill")
-
     evaluation = run.document["evaluation"]["yes"]
     assert evaluation["n_positive"] + evaluation["n_negative"] == 90
     assert "ill" not in set(table(run).columns)
@@ -103,7 +98,6 @@ def test_rows_without_a_label_are_judged_by_nobody(model, tmp_path):
 
 def test_a_label_spelled_otherwise_than_in_training_is_refused_and_not_taken_for_the_other(model, tmp_path):
     night = patients(90, seed=4).replace({"ill": {"yes": "YES"}})
-
     with pytest.raises(CohortError, match=r"column 'ill', rows .*: a label the model was not trained on"):
         score(model, written(night, tmp_path / "night.csv"), tmp_path / "run", label="ill")
 
@@ -134,9 +128,7 @@ def test_a_broken_table_leaves_nothing_behind(model, tmp_path):
 
 def test_a_night_without_a_single_flag_is_a_run_too(cohort, night, tmp_path):
     strict = train(cohort, "svm_weighted", search=1, rule=Threshold(50.0), beside=())
-
     run = score(strict, night, tmp_path / "run")
-
     assert run.document["counts"]["flagged"] == 0
     assert (run.directory / "flagged.csv").read_text().count("\n") == 1
 
@@ -159,9 +151,7 @@ def test_the_same_night_has_the_same_identity_and_another_date_label_or_table_an
 def test_a_value_at_the_training_median_contributes_nothing(model, cohort):
     middle = cohort.take([0, 1])
     middle.values["fever"][:] = model.encoder.medians["fever"]
-
     moved = changes(model, middle, np.zeros(2, dtype=int))
-
     assert moved[:, cohort.names.index("fever")] == pytest.approx(0, abs=1e-12)
     assert np.abs(moved).max() > 0
 
@@ -170,9 +160,7 @@ def test_contributions_are_the_change_of_the_score_when_the_value_is_replaced(mo
     rows = cohort.take(np.arange(5))
     usual = {**rows.values, "crp": np.full(5, model.encoder.medians["crp"])}
     neutral = model.scores(model.encoder.transform(replace(rows, values=usual)))[:, 0]
-
     moved = changes(model, rows, np.zeros(5, dtype=int))[:, cohort.names.index("crp")]
-
     assert moved == pytest.approx(model.scores(model.encoder.transform(rows))[:, 0] - neutral)
 
 

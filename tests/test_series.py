@@ -57,7 +57,6 @@ def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(tmp_path_fact
 def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledger):
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 2, "b"))
-
     assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
 
 
@@ -134,7 +133,6 @@ def forgotten(ledger):
 
 def test_what_an_entry_says_it_erased_may_be_gone(forgotten):
     audit = history(forgotten, verify=True)["audit"]
-
     # A case, of a night and of two verdicts, and two notes.
     assert (audit["entries"], audit["erased"]) == (4, 5)
 
@@ -157,7 +155,6 @@ CLAIM = """UPDATE parts SET facts = REPLACE(facts, '"erased":[', '"erased":[[1,0
 def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
     with forgotten.writing() as connection:
         connection.exec_driver_sql(statement)
-
     with pytest.raises(Unchained, match=told):
         history(forgotten, verify=True)
 

@@ -85,14 +85,12 @@ def test_nights_of_other_tables_are_in_no_agreement(ledger):
     other = shadow(1, "b")
     enter(ledger, replace(other, night=other.night.replace(table="another")))
     comparison = compare_nights(ledger, "ward-1", SHADOW)
-
     assert (comparison.agreement, comparison.kappa, comparison.other_tables) == (None, None, 1)
 
 
 def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(1, "b"))
-
     assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
     assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "pending", "b": "new"}
 
@@ -101,7 +99,6 @@ def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger
     enter(ledger, of_ward("ward-1", 1, "a"))
     enter(ledger, shadow(2, "a"))
     again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
-
     assert again.night.revision == 2
     assert history(ledger, verify=True)["runs"][-1]["in_force"]
 
@@ -171,5 +168,4 @@ def test_nights_are_told_under_the_model_that_scored_them_whoever_is_champion_no
     enter(ledger, shadow(1, "a"))
     before = compare_nights(ledger, "ward-1", SHADOW).one.model
     promote(ledger, "ward-1", SHADOW, "better", compare_nights(ledger, "ward-1", SHADOW))
-
     assert compare_nights(ledger, "ward-1", SHADOW).one.model == before != SHADOW[:12]

@@ -70,7 +70,6 @@ def test_every_page_is_in_the_sites_table_of_contents():
     for path in (DOCS / "index.md", DOCS / "methods" / "index.md"):
         for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", TEXTS[path], flags=re.DOTALL | re.MULTILINE):
             listed |= {path.parent / f"{line}.md" for line in tree.splitlines() if line and line[0] != ":"}
-
     assert listed == {path for path in TEXTS if path.is_relative_to(DOCS)} - {DOCS / "index.md"}
 
 
@@ -110,14 +109,12 @@ def test_every_formula_becomes_mathml(page):
     text = prose(MADE["methods"][page])
     formulas = re.findall(r"\$\$(.*?)\$\$", text, flags=re.DOTALL)
     formulas += re.findall(r"\$([^$\n]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL))
-
     assert all("<math" in tex2mathml(formula) for formula in formulas)
 
 
 def test_the_reference_has_every_document_every_public_name_and_no_method_that_is_gone():
     assert set(WORDS["recipe"]) == {recipe.name for recipe in list_recipes()}
     documents, names = MADE["reference"]["documents.md"], MADE["reference"]["python.md"]
-
     assert {name for name in DOCUMENTS if f"\n## {name}\n" not in documents} == set()
     assert {name for name in screening.__all__ if f" screening.{name}\n" not in names} == {"__version__"}
 
@@ -168,14 +165,12 @@ def desk(tmp_path_factory, browser):
 
 def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
     night = json.loads((desk / "nights/ward-7.infection/2026-01-15/run.json").read_text())
-
     assert night["counts"]["read"] == 220
     assert night["counts"]["pending"] + night["counts"]["known"] > 0
 
 
 def test_what_init_says_in_the_tutorial_is_what_it_says(desk):
     (shown,) = blocks("text")
-
     assert shown in (desk / "init.txt").read_text()
 
 

@@ -63,9 +63,7 @@ def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, mo
 @pytest.mark.usefixtures("model")
 def test_every_page_is_the_sites(place, monkeypatch, words, page):
     monkeypatch.chdir(place)
-
     screen(*words, "--templates", "own")
-
     assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(encoding="utf-8")
 
 
@@ -107,7 +105,6 @@ def test_a_field_that_no_night_has_is_refused_before_the_night_is_scored(place, 
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
     (tmp_path / "banner.html.j2").write_bytes(text if isinstance(text, bytes) else text.encode())
-
     with pytest.raises(UsageError, match=words):
         check_templates(tmp_path, "run")
 
@@ -124,7 +121,6 @@ def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
 def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     (tmp_path / "banner.html.j2").write_text(text)
     (tmp_path / "ward.j2").write_text("{{ ward }}")
-
     check_templates(tmp_path, "model")
 
 
@@ -132,6 +128,5 @@ def test_what_can_be_drawn_is_not_refused(tmp_path, text):
 def test_the_shipped_templates_draw_every_sample_and_each_page_is_the_sites(tmp_path, kind):
     check_templates(tmp_path, kind)
     (tmp_path / "page.html.j2").write_text("{{ nowhere }}")
-
     with pytest.raises(UsageError, match=r"page\.html\.j2 line 1: 'nowhere' is undefined"):
         check_templates(tmp_path, kind)

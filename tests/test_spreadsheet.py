@@ -30,7 +30,6 @@ def flagged(run) -> pd.DataFrame:
 
 def test_without_a_ledger_there_are_the_promised_columns_and_no_others(model, tmp_path):
     run = score(model, written(patients(60, seed=7), tmp_path / "night.csv"), tmp_path / "run")
-
     assert list(flagged(run).columns) == COLUMNS
 
 

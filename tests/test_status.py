@@ -96,7 +96,6 @@ def test_whether_a_night_came_and_what_is_said_of_it(place, entered, now, due, e
         for _, day, model, figures in entered:
             enter(ledger, of_ward("ward-1", day, "a", model, **figures))
         (pulse,) = pulses(ledger, Due(now, **due))
-
     assert pulse.fine is expected and words in pulse.said
 
 
@@ -173,7 +172,6 @@ def test_where_every_ward_is_closed_the_ledger_is_fine_and_readable(ledger):
     for ward in ("ward-1", "ward-2"):
         retire(ledger, ward, "closed")
     (pulse,) = pulses(ledger, DUE)
-
     assert (pulse.fine, pulse.said) == (True, "every series is retired")
     assert "screening_ledger_readable 1" in exposition([pulse])
 
@@ -186,7 +184,6 @@ def test_closing_wants_a_reason_and_a_series_and_is_done_once(ledger, series, re
     retire(ledger, "ward-2", "closed")
     with pytest.raises(UsageError, match=told):
         retire(ledger, series, reason)
-
     assert len(history(ledger)["retirements"]) == 1
 
 

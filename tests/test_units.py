@@ -86,7 +86,6 @@ def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_nigh
 @pytest.mark.parametrize("value", [35.5, 37.0, 41.0])
 def test_one_default_in_every_row_is_no_other_unit(value):
     gates = compared(np.random.default_rng(0).normal(37.1, 0.6, 600).round(1), [value] * 60, "temperature")
-
     assert gates.stops() == []
     assert {reason.code for reason in gates.attention()} <= {"values_differ", "outside_range"}
 
@@ -145,9 +144,7 @@ def test_rows_far_down_a_long_night_are_looked_at_too():
     rng = np.random.default_rng(0)
     past, night = (DRAWS["creatinine"](rng, n) for n in (600, 1000))
     night[500:] *= 88.42
-
     said = {reason.code: reason.words for reason in compared(past, night).attention()}
-
     assert "in 4" in said["unit_changed"]
 
 
@@ -157,7 +154,6 @@ QUANTITIES = "marker creatinine urea glucose bilirubin calcium weight height pre
 @pytest.mark.parametrize("name", QUANTITIES.split())
 def test_a_conversion_and_its_way_back_cancel_out(name):
     factors = [each.factor for each in conversions_of(name, None)]
-
     assert all(np.isclose(factors, 1 / factor, rtol=0.01).any() for factor in factors)
 
 
@@ -170,7 +166,6 @@ def test_the_contract_says_whether_other_units_stop_the_night():
 @pytest.mark.parametrize(("unit", "before", "after"), [("degF", 98.6, 37.0), ("degC", 37.0, 98.6)])
 def test_a_temperature_is_converted_as_every_thermometer_has_it(unit, before, after):
     (conversion,) = conversions_of("temperature", unit)
-
     assert conversion.factor * before + conversion.offset == pytest.approx(after)
 
 
@@ -187,7 +182,6 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
 
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
     night = DRAWS["creatinine"](np.random.default_rng(1), 240)
-
     # 1.6 is 1.3 standard deviations; 3 is three.
     brought = shift_of(1.6 * night, 1.6)
     assert brought.ratio > KNOWN_BOUND and not brought.sure
@@ -197,7 +191,6 @@ def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
 def test_a_few_rows_in_another_unit_are_said_only_where_chance_would_not_bring_as_many():
     night = DRAWS["creatinine"](np.random.default_rng(1), 60)
     night[:4] *= 88.42
-
     assert shift_of(night, 88.42).share == pytest.approx(4 / 60)
     assert shift_of(night, 88.42, chance=1e-9) is None
 
@@ -206,5 +199,4 @@ def test_values_farther_off_than_can_be_squared_are_no_fault_of_the_night():
     rng, far = np.random.default_rng(0), [1e299] * 30 + [1e300]
     past = [*rng.normal(37, 1, 600), *far]
     gates = compared(past, rng.normal(37, 1, 60) * 1.8 + 32, "temperature")
-
     assert "degrees F instead of degrees C" in " ".join(reason.words for reason in gates.stops())

@@ -45,9 +45,7 @@ def decoded(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 @given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 7)))
 def test_a_picture_reads_back_pixel_by_pixel(pixels):
     palette = ramp([(0, 0, 0), (255, 128, 0)], 8)
-
     found, colours = decoded(palette_png(pixels, palette))
-
     assert np.array_equal(found, pixels)
     assert np.array_equal(colours, palette)
 
@@ -82,7 +80,6 @@ def test_clusters_do_not_depend_on_the_order_the_spacing_or_the_origin(seed, spa
 
 def test_coordinates_that_span_too_much_are_not_searched():
     far = np.array([(0.0, 0, 0, 0), (1e4, 1e4, 1e4, 0)])
-
     assert largest_clusters(far, ONES)[0] is None
     assert largest_clusters(far[:0], ONES) == (0, [])
 
@@ -160,7 +157,6 @@ def test_what_is_no_picture_is_never_written_into_the_page():
     bad = Slice(at=1, voxels=4, flagged=1, width=2, height=2, overlay='x" onerror="alert(1)', heat="")
     patient = Volume(group="P1", voxels=4, flagged=1, slices=[bad], n_clusters=0, clusters=[])
     run = block_of(patient)
-
     assert "onerror" not in draw_run(run)
     assert not has_pictures(run)
 

@@ -32,7 +32,6 @@ def test_figures_of_stationary_wards_are_of_all_flagged_and_never_below_the_esti
 
 def test_a_ward_whose_predictive_value_fell_is_said_to_be_below_its_estimate(wards):
     told = next(wards.one_history("1", "top", 0.2, 28, 3000, 0))
-
     assert told["ppv"] == pytest.approx(told["ppv_promised"] - 0.2, abs=0.05)
     assert told["ppv_below"] in (14, 21, 28)
 

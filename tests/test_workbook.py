@@ -43,7 +43,6 @@ def test_a_sheet_is_read_with_its_texts_numbers_and_dates(tmp_path, name, batch_
 
 def test_a_cell_beside_the_table_is_refused_by_its_row(tmp_path):
     path = saved(tmp_path, [["x", "y"], [1, 2], [1.5, 3, "see below"]])
-
     with pytest.raises(CohortError, match="row 2: more or fewer cells"):
         read_cohort(path)
 
@@ -67,6 +66,5 @@ def test_a_damaged_workbook_is_refused(tmp_path):
 def test_without_calamine_the_extra_is_named(tmp_path, monkeypatch):
     path = saved(tmp_path, ROWS)
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
-
     with pytest.raises(UsageError, match=r"screening\[xlsx\]"):
         read_cohort(path)

@@ -52,7 +52,6 @@ def test_a_full_disk_behind_the_answer_is_told(words):
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "screening", *words.split()]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-
     assert ended.returncode == 2
     assert ended.stderr.startswith("screen: ") and "No space left" in ended.stderr
 
@@ -60,7 +59,6 @@ def test_a_full_disk_behind_the_answer_is_told(words):
 def test_a_reader_that_leaves_early_gets_no_traceback():
     command = f"{sys.executable} -m screening recipes --json | head -c 1"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
-
     assert ended.returncode in (0, 2)
     assert "Traceback" not in ended.stderr
 
@@ -68,7 +66,6 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
 def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
     command = f"{sys.executable} -m screening report {desk / 'run'} 0<&- >&- 2>&-"
     before = content(desk / "run")
-
     assert subprocess.run(["bash", "-c", command]).returncode == 0
     assert content(desk / "run") == before
 
@@ -76,7 +73,6 @@ def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
 def test_a_small_cap_on_memory_is_named(desk):
     command = f"ulimit -v 600000; {sys.executable} -m screening report {desk / 'run'}"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-
     assert ended.returncode == 2
     assert "not enough memory: the process may use 0.6 GiB" in ended.stderr
 
@@ -85,7 +81,6 @@ def test_a_library_that_aborts_under_a_cap_on_memory_is_one_that_found_none():
     code = "import os\nfrom screening.cli.boundary import bounded\nbounded(os.abort)"
     command = f"ulimit -c 0 -v 8000000; {sys.executable} -c '{code}'"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-
     assert ended.returncode == 2
     assert "not enough memory: the process may use 7.6 GiB" in ended.stderr
 
@@ -229,7 +224,6 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
     verdicts = json.loads((desk / "verdicts.json").read_text())
     verdicts["verdicts"][0]["note"] = "\ud83d"
     (tmp_path / "v.json").write_text(json.dumps(verdicts))
-
     assert run_code("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db") == 3
 
 
@@ -287,6 +281,5 @@ def test_no_part_of_a_cell_begins_like_a_formula(text):
 @given(st.text(), st.booleans())
 def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_only):
     line = printable(json.dumps({"id": text}, ensure_ascii=ascii_only))
-
     assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"]
     assert json.loads(line) == {"id": text}

@@ -95,10 +95,8 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(desk, tmp_path):
 
 def test_what_a_library_makes_of_a_signal_is_told_as_the_signal(monkeypatch, capsys):
     monkeypatch.setattr(boundary, "_heard", [signal.SIGHUP])
-
     with pytest.raises(typer.Exit) as ended, boundary.exits():
         raise ValueError("'cls' must be valid as the first argument to 'isinstance'")
-
     assert ended.value.exit_code == 129
     assert "stopped by SIGHUP" in capsys.readouterr().err
 
@@ -116,10 +114,8 @@ def test_memory_that_ended_behind_another_error_is_named_and_no_file_is_called_d
 
 def test_a_commands_own_exit_code_stands_where_memory_is_capped(monkeypatch):
     monkeypatch.setattr(boundary, "_most", lambda: 1 << 40)
-
     with pytest.raises(typer.Exit) as ended, boundary.exits():
         raise typer.Exit(10)
-
     assert ended.value.exit_code == 10
 
 
