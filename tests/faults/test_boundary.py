@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 import signal
 import sqlite3
 import stat
@@ -26,7 +28,7 @@ from screening.cli.console import printable
 from screening.contract.contract import Contract
 from screening.errors import CohortError, ModelError, UsageError
 from screening.ledger.database import open_ledger
-from screening.scoring.rows import FORMULA, as_text
+from screening.scoring.rows import as_text
 from screening.store.loading import load_model
 from screening.store.publishing import publish, write_whole
 from screening.store.serialization import canonical, read_document
@@ -70,19 +72,19 @@ def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
     assert content(desk / "run") == before
 
 
-def test_a_small_cap_on_memory_is_named(desk):
-    command = f"ulimit -v 600000; {sys.executable} -m screening report {desk / 'run'}"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert ended.returncode == 2
-    assert "not enough memory: the process may use 0.6 GiB" in ended.stderr
+ABORTS = "import os\nfrom screening.cli.boundary import bounded\nbounded(os.abort)"
 
 
-def test_a_library_that_aborts_under_a_cap_on_memory_is_one_that_found_none():
-    code = "import os\nfrom screening.cli.boundary import bounded\nbounded(os.abort)"
-    command = f"ulimit -c 0 -v 8000000; {sys.executable} -c '{code}'"
+@pytest.mark.parametrize(
+    ("cap", "words", "gib"),
+    [("-v 600000", "-m screening report {run}", "0.6"), ("-c 0 -v 8000000", f"-c '{ABORTS}'", "7.6")],
+)
+def test_cap_on_memory_is_named(desk, cap, words, gib):
+    """Also where a library aborts under it."""
+    command = f"ulimit {cap}; {sys.executable} {words.format(run=desk / 'run')}"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert ended.returncode == 2
-    assert "not enough memory: the process may use 7.6 GiB" in ended.stderr
+    assert f"not enough memory: the process may use {gib} GiB" in ended.stderr
 
 
 SIGNALLED = """
@@ -161,10 +163,8 @@ def test_with_umask_0_nothing_is_open_to_others(tmp_path):
             (folder / "run.json").touch()
     finally:
         os.umask(before)
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").rglob("*") if path.is_dir()}
-
-    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
-    assert modes == {0o700}
+    folders = [tmp_path / "made", *(path for path in (tmp_path / "made").rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
 def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
@@ -186,26 +186,19 @@ def test_mount_points_and_devices_are_never_replaced(place):
         write_whole(place, b"x")
 
 
-def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path):
-    folder = copied(desk / "run", tmp_path / "run")
-    document = json.loads((folder / "run.json").read_bytes())
-    before = canonical(document)
-    for old, new in (
-        (b'"flagged": 9', b'"flagged": 8'),
-        (b'"sha256": "', b'"sha257": "'),
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"flagged": 9', b'"flagged": 8'), (b'"sha256": "', b'"sha257": "'),
         (b'"format_version": 1,', b'"format_version": 0,'),
-    ):
-        (folder / "run.json").write_bytes(before.replace(old, new, 1))
-        with pytest.raises(ModelError, match="damaged"):
-            read_document(folder, "run")
-
-
-def run_code(*words: object) -> int:
-    from typer.testing import CliRunner
-
-    from screening.cli import app
-
-    return CliRunner().invoke(app, [str(word) for word in words]).exit_code
+    ],
+)  # fmt: skip
+def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
+    folder = copied(desk / "run", tmp_path / "run")
+    sealed = canonical(json.loads((folder / "run.json").read_bytes()))
+    (folder / "run.json").write_bytes(sealed.replace(old, new, 1))
+    with pytest.raises(ModelError, match="damaged"):
+        read_document(folder, "run")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +217,7 @@ def test_half_an_emoji_in_a_note_is_refused(desk, tmp_path):
     verdicts = json.loads((desk / "verdicts.json").read_text())
     verdicts["verdicts"][0]["note"] = "\ud83d"
     (tmp_path / "v.json").write_text(json.dumps(verdicts))
-    assert run_code("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db") == 3
+    screen("review", desk / "run", tmp_path / "v.json", "--ledger", desk / "screening.db", code=3)
 
 
 def test_a_database_that_is_not_ours_is_refused_unchanged(tmp_path):
@@ -269,13 +262,8 @@ def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
 
 @given(st.text(alphabet=" =+-@;,|\t\r\n'\"＝＋ab1​"))
 def test_no_part_of_a_cell_begins_like_a_formula(text):
-    parts = [
-        part.strip()
-        for part in as_text(text).replace(",", ";").replace("|", ";").replace("\t", ";").split(";")
-    ]
-
-    assert not [part for part in parts if part[:1] in ("=", "+", "-", "@", "＝", "＋") and part]
-    assert not FORMULA.match("a" + as_text(text)[:0])
+    parts = re.split(r"[,|;\t]", as_text(text))
+    assert not {part.strip()[:1] for part in parts} & set("=+-@＝＋")
 
 
 @given(st.text(), st.booleans())
@@ -283,3 +271,30 @@ def test_what_is_printed_steers_no_terminal_and_json_reads_it_back(text, ascii_o
     line = printable(json.dumps({"id": text}, ensure_ascii=ascii_only))
     assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028"]
     assert json.loads(line) == {"id": text}
+
+
+APART = ["unshare", "--map-root-user", "--net"]
+CALL = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
+PERMITTED = shutil.which("unshare") and subprocess.run([*APART, "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not PERMITTED, reason="this host lets nobody make a namespace without a network")
+def test_a_night_runs_where_there_is_no_network(desk, tmp_path):
+    """Nothing is looked up, fetched or reported anywhere."""
+    folder = copied(desk, tmp_path / "desk")
+    ledger = ["--ledger", folder / "screening.db"]
+    score = ["score", folder / "model", folder / "tonight.csv", "--out", folder / "next"]
+    score += ["--date", "2026-03-02", "--accept-delivery", "the same table again"]
+    called = subprocess.run([*APART, sys.executable, "-c", CALL], capture_output=True, text=True)
+    night = (
+        ["check", folder / "tonight.csv", "--model", folder / "model"], [*score, *ledger],
+        ["report", folder / "next"], ["status", "--max-age", "9999d", *ledger],
+        ["history", "--verify", *ledger],
+    )  # fmt: skip
+
+    for words in night:
+        command = [*APART, sys.executable, "-m", "screening", *map(str, words)]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        assert ended.returncode == 0, (words[0], ended.stderr)
+    assert "unreachable" in called.stderr
+    assert read_document(folder / "next", "run")["date"] == "2026-03-02"

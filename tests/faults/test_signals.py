@@ -9,25 +9,26 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import typer
+from commands import screen
 
 from faults.amounts import attempts
 from faults.desk import content, copied, leftovers, train
 from screening.cli import main
 from screening.errors import ModelError
 from screening.store.loading import load_model
+from screening.store.publishing import publish
 
 boundary = importlib.import_module("screening.cli.boundary")
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 # Before Python listens, the system ends the process, and there is nothing to clear up.
 UNHEARD = {-signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL}
-
-
 # A process of its own for each attack, split off one that has its modules: a thousand fit into half an hour.
 FORKED = multiprocessing.get_context("forkserver")
 LOADED = ["screening.cli", "screening.model_selection.train", "screening.report", "lightgbm"]
@@ -135,3 +136,32 @@ def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(desk, tmp_pa
     subprocess.run([sys.executable, "-m", "screening", *words], check=True, capture_output=True)
 
     assert leftovers(folder) == []
+
+
+def test_loads_during_exchange_never_say_damaged(desk):
+    """A model that is replaced while it is loaded is read as it was or as it is."""
+    screen(*train(desk, "--seed", "1", "--out", desk / "other"))
+    kinds = [
+        {path.name: path.read_bytes() for path in (desk / name).iterdir()} for name in ("model", "other")
+    ]
+    ids = {load_model(desk / name).id for name in ("model", "other")}
+    ended, exchanges = threading.Event(), []
+
+    def replacing() -> None:
+        while not ended.is_set():
+            with publish(desk / "model", "model") as folder:
+                for name, written in kinds[len(exchanges) % 2].items():
+                    (folder / name).write_bytes(written)
+            exchanges.append(1)
+
+    writer = threading.Thread(target=replacing)
+    writer.start()
+    numbers = attempts("loads while a model is replaced", 60, 10_000)
+    try:
+        seen = {load_model(desk / "model").id for _ in numbers}
+    finally:
+        ended.set()
+        writer.join()
+
+    assert seen <= ids
+    assert len(exchanges) > 1 or not seen

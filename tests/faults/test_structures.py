@@ -6,18 +6,45 @@ import json
 import random
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import screen
 from typer.testing import CliRunner
 
 from faults.amounts import attempts
-from faults.structures import VALUES, places, put, reseal_model, toml_file
 from screening.cli import app
-from screening.store.serialization import written
+from screening.store.serialization import digest_of, written
 
 ROOT = Path(__file__).parents[2]
+VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
+Step = str | int
+
+
+def places(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
+    """Every place of a nested document."""
+    yield path
+    values = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, child in values:
+        yield from places(child, (*path, key))
+
+
+def put(document: Any, path: tuple[Step, ...], value: Any) -> Any:
+    """A copy of a document with another value at one place."""
+    copy = json.loads(json.dumps(document))
+    at_path(copy, path[:-1])[path[-1]] = value
+    return copy
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it, tables in one line; nothing stands for None."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return '""' if value is None else json.dumps(value)
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +55,11 @@ def desk(desk):
 
 
 def toml_at(path):
-    return tomllib.loads(path.read_text(encoding="utf-8")), lambda changed: path.write_text(
-        toml_file(changed), encoding="utf-8"
-    )
+    def write(changed):
+        lines = (f"{json.dumps(key)} = {toml(value)}\n" for key, value in changed.items())
+        path.write_text("".join(lines), encoding="utf-8")
+
+    return tomllib.loads(path.read_text(encoding="utf-8")), write
 
 
 def json_at(path):
@@ -42,7 +71,9 @@ def run_at(path):
 
 
 def model_at(path):
-    return json.loads(path.read_bytes()), lambda changed: reseal_model(path.parent, changed)
+    tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
+    digests = {key: digest_of((path.parent / name).read_bytes()) for key, name in tables.items()}
+    return json.loads(path.read_bytes()), lambda changed: path.write_bytes(written(changed | digests)[1])
 
 
 def ledger(desk):
