@@ -12,6 +12,7 @@ from commands import screen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fixture import changed, nosocomial_run
+from scipy.stats import binom
 
 from screening.report import format as fmt
 from screening.report import render_run
@@ -26,13 +27,8 @@ def run(**changes) -> dict:
     return changed(nosocomial_run(refused=0), **changes)
 
 
-def undecided(document: dict) -> RunDocument:
-    """The night before anything was decided, but for what the gates found in its data."""
-    return RunDocument.from_dict(document)
-
-
 def of_run(document: dict, **known) -> list[Reason]:
-    return reasons_of(undecided(document), **known)
+    return reasons_of(RunDocument.from_dict(document), **known)
 
 
 def codes(document: dict, **known) -> set[str]:
@@ -79,54 +75,51 @@ def test_each_rule_fires_beyond_its_bound_and_not_before(code):
     assert code not in codes(run(**before))
 
 
+WINDOW, OLD = "model__training__window", {"model__training__window": ["2014-01-01", "2015-03-11"]}
+SPARES = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
+FEW_ROWS = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
+MOST_FLAGGED = {
+    "model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000,
+    POINT + "flag_rate__value": 0.95,
+}  # fmt: skip
+NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
+MANY, IN_2025 = {"counts__flagged": 200}, {"trained": datetime.datetime(2025, 3, 1)}
+# A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
+GIVEN = [
+    ("quiet_nights", {}, {"quiet": 3}, True), ("quiet_nights", {}, {"quiet": 2}, False),
+    ("quiet_nights", FEW_ROWS, {"quiet": 5}, False), ("quiet_nights", FEW_ROWS, {"quiet": 60}, True),
+    ("not_recognisable", {}, {"recognisable": False}, True), ("not_recognisable", {}, {}, False),
+    ("not_recognisable", NUMBERED, {"recognisable": False}, False),  # said once
+    ("flags_everything", SPARES | {POINT + "specificity__high": 0.04}, {}, True),
+    ("flags_everything", SPARES | {POINT + "specificity__high": 0.06}, {}, False),
+    # Two years after its last patient a model is old, whenever it was trained, but for a date of review.
+    ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-12"]}, IN_2025, False),
+    ("past_review_date", {WINDOW: ["2014-01-01", "2023-03-09"]}, IN_2025, True),
+    ("past_review_date", {WINDOW: None}, {"trained": datetime.datetime(2024, 3, 11)}, False),
+    ("past_review_date", OLD | {COHORT + "review_by": "2026-01-01"}, {}, False),
+    # No number of flags is expected of rows in groups; the mean of many machines may flag somewhat more.
+    ("flags_unexpected", MANY, {}, True),
+    ("flags_unexpected", MANY | {"model__validation__grouped": True}, {}, False),
+    ("flags_unexpected", MANY | {COHORT + "group": "patient"}, {}, False),
+    ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_640}, {}, False),
+    ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_800}, {}, True),
+    ("flags_unexpected", MOST_FLAGGED | {"counts__flagged": 14_100}, {}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "changes", "known", "given"), GIVEN)
+def test_reason_is_given_where_it_should(code, changes, known, given):
+    assert (code in codes(run(**changes), **known)) == given
+
+
 @pytest.mark.parametrize(
-    ("code", "beyond", "before"),
-    [("quiet_nights", {"quiet": 3}, {"quiet": 2}), ("not_recognisable", {"recognisable": False}, {})],
+    ("window", "known"),
+    [(["2014-01-01", "2015-03-11"], {}), (None, {"trained": datetime.datetime(2015, 3, 11)})],
 )
-def test_what_only_a_ledger_knows_is_said_where_it_tells(code, beyond, before):
-    assert code in codes(run(), **beyond)
-    assert code not in codes(run(), **before)
-
-
-def test_ids_that_are_row_numbers_are_said_once():
-    known = run(attention=[{"code": "ids_are_row_numbers", "words": "w"}])
-    assert "not_recognisable" not in codes(known, recognisable=False)
-
-
-def test_a_threshold_that_spares_hardly_anybody_singles_nobody_out():
-    spares = {POINT + "specificity__low": 0.0, POINT + "specificity__value": 0.0}
-    assert "flags_everything" in codes(run(**spares, **{POINT + "specificity__high": 0.04}))
-    assert "flags_everything" not in codes(run(**spares, **{POINT + "specificity__high": 0.06}))
-
-
-def test_quiet_nights_of_a_few_rows_are_no_silence():
-    few = {"counts__scored": 2, "counts__read": 2, "counts__flagged": 0, POINT + "flag_rate__value": 0.1}
-    assert "quiet_nights" not in codes(run(**few), quiet=5)
-    assert "quiet_nights" in codes(run(**few), quiet=60)
-
-
-def test_a_model_of_ten_years_is_old_on_the_night_whatever_tells_its_age():
-    by_rows = run(model__training__window=["2014-01-01", "2015-03-11"])
-    by_files = run(model__training__window=None)
-    ten_years_ago = datetime.datetime(2015, 3, 11)
-
-    for reasons in (of_run(by_rows), of_run(by_files, trained=ten_years_ago)):
-        (old,) = reasons
-        assert (old.code, old.threshold) == ("past_review_date", OLDEST_YEARS)
-        assert old.figure == pytest.approx(10, abs=0.01)
-    assert codes(by_files, trained=datetime.datetime(2024, 3, 11)) == set()
-
-
-@pytest.mark.parametrize(("last", "old"), [("2023-03-12", False), ("2023-03-09", True)])
-def test_a_model_is_old_two_years_after_its_last_patient_whenever_it_was_trained(last, old):
-    reasons = codes(run(model__training__window=["2014-01-01", last]), trained=datetime.datetime(2025, 3, 1))
-    assert ("past_review_date" in reasons) == old
-
-
-def test_a_date_of_review_stands_above_the_usual_age():
-    old = run(model__training__window=["2014-01-01", "2015-03-11"])
-    old["model"]["contract"]["cohort"]["review_by"] = "2026-01-01"
-    assert codes(old) == set()
+def test_a_model_of_ten_years_is_old_whatever_tells_its_age(window, known):
+    (old,) = of_run(run(model__training__window=window), **known)
+    assert (old.code, old.threshold) == ("past_review_date", OLDEST_YEARS)
+    assert old.figure == pytest.approx(10, abs=0.01)
 
 
 def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
@@ -137,14 +130,6 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
     assert codes(night) == set()
 
 
-@pytest.mark.parametrize(
-    "said", [{"model__validation__grouped": True}, {"model__contract__cohort__group": "patient"}]
-)
-def test_no_number_of_flags_is_expected_of_rows_that_come_in_groups(said):
-    assert "flags_unexpected" in codes(run(counts__flagged=200))
-    assert "flags_unexpected" not in codes(run(counts__flagged=200, **said))
-
-
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
     low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
 
@@ -153,14 +138,6 @@ def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
         assert reason.threshold == bound
     for flagged in (low, high):
         assert "flags_unexpected" not in codes(run(counts__flagged=flagged))
-
-
-def test_where_most_are_flagged_the_mean_of_many_machines_may_flag_somewhat_more():
-    known = {"model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000}
-    weak = {**known, POINT + "flag_rate__value": 0.95}
-    assert "flags_unexpected" not in codes(run(counts__flagged=14_640, **weak))
-    assert "flags_unexpected" in codes(run(counts__flagged=14_800, **weak))
-    assert "flags_unexpected" in codes(run(counts__flagged=14_100, **weak))
 
 
 @given(rate=st.floats(0.001, 0.999), scored=st.integers(0, 100_000), known=st.integers(1, 10_000))
@@ -180,15 +157,11 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
 @pytest.mark.parametrize("scored", [1, 5, 10, 20, 40, 240])
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.3])
 def test_the_number_of_flags_alarms_on_less_than_one_night_in_a_hundred(scored, rate):
-    from scipy.stats import binom
-
-    document = run(**{POINT + "flag_rate__value": rate, "counts__scored": scored, "counts__read": scored})
-    document["model"]["contract"]["cohort"]["capacity"] = None
-    night, alarms = undecided(document), 0.0
+    rows = {"counts__scored": scored, "counts__read": scored, COHORT + "capacity": None}
+    night, alarms = RunDocument.from_dict(run(**rows, **{POINT + "flag_rate__value": rate})), 0.0
     for flagged in range(scored + 1):
         counts = night.counts.replace(flagged=flagged)
         alarms += bool(reasons_of(night.replace(counts=counts))) * binom.pmf(flagged, scored, rate)
-
     assert alarms < 0.01
 
 
@@ -226,17 +199,16 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
 
 
 @pytest.mark.parametrize(
-    ("model", "table", "trained"),
+    ("model", "table", "year"),
     [
-        ("good", "night.csv", datetime.date(2015, 3, 11)), ("good", "annex.csv", datetime.date(2026, 1, 1)),
-        ("good", "night.csv", datetime.date(2026, 1, 1)), ("mute", "night.csv", datetime.date(2015, 3, 11)),
-        ("tissue", "voxels.parquet", datetime.date(2026, 1, 1)),
+        ("good", "night.csv", 2015), ("good", "annex.csv", 2026), ("good", "night.csv", 2026),
+        ("mute", "night.csv", 2015), ("tissue", "voxels.parquet", 2026),
     ],
 )  # fmt: skip
-def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, trained):
+def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, year):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
     shutil.copytree(judged / model, copy)
-    written_at = datetime.datetime(trained.year, trained.month, trained.day).timestamp()
+    written_at = datetime.datetime(year, 3, 11).timestamp()
     os.utime(copy / "arrays.npz", (written_at, written_at))
     night = ("score", copy, judged / table, "--out", out, "--ledger", book, "--date", "2026-03-30", "--json")
     answer = screen(*night)
@@ -246,13 +218,13 @@ def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, m
     came = ("status", "--ledger", book, "--night", "2026-03-30")
     (pulse,) = json.loads(screen(*came, "--json").stdout)["series"]
     (night,) = json.loads(screen("history", "--ledger", book, "--json").stdout)["runs"]
+    line = screen(*came).stdout
 
     assert json.loads(answer.stdout)["attention"] == kept
     assert told_on(page) == said(kept)
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
     assert drawn["attention"] == pulse["attention"] == night["attention"] == kept
-    assert ("past_review_date" in {each["code"] for each in kept}) == (trained.year == 2015)
-    line = screen(*came).stdout
+    assert ("past_review_date" in {each["code"] for each in kept}) == (year == 2015)
     assert all("; " + each["words"].removesuffix(".") in line for each in kept)
     assert line.startswith("ATTENTION" if kept else "ok")
     screen(*came, "--strict", code=5 if kept else 0)
@@ -289,15 +261,10 @@ def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_
 
 
 def test_another_threshold_makes_a_model_no_younger(judged, tmp_path):
-    old = shutil.copytree(judged / "good", tmp_path / "old")
-    past = datetime.datetime(2016, 3, 1).timestamp()
+    old, past = shutil.copytree(judged / "good", tmp_path / "old"), datetime.datetime(2016, 3, 1).timestamp()
     os.utime(old / "arrays.npz", (past, past))
-
     screen("threshold", old, "--max-flag-rate", 0.2, "--reason", "fewer")
-    answer = screen(
-        "score", old, judged / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01", "--json"
-    )
-
-    (reason,) = json.loads(answer.stdout)["attention"]
+    night = ("score", old, judged / "night.csv", "--out", tmp_path / "r", "--date", "2026-03-01", "--json")
+    (reason,) = json.loads(screen(*night).stdout)["attention"]
     assert reason["code"] == "past_review_date"
     assert reason["figure"] == pytest.approx(10, abs=0.01)

@@ -50,13 +50,11 @@ def test_training_rows_get_zero_mean_and_unit_variance(tmp_path):
 @pytest.mark.parametrize("size", [1e300, 1e-300])
 def test_numbers_of_any_size_are_encoded_alike(tmp_path, size):
     ages = np.random.default_rng(3).normal(60, 15, 80)
-    usual, extreme = cohort_of(tmp_path, age=ages), cohort_of(tmp_path, age=ages * size)
-
-    np.testing.assert_allclose(
-        Encoder(CONTRACT).fit(extreme).transform(extreme),
-        Encoder(CONTRACT).fit(usual).transform(usual),
-        rtol=1e-9,
+    usual, extreme = (
+        Encoder(CONTRACT).fit(cohort).transform(cohort)
+        for cohort in (cohort_of(tmp_path, age=ages), cohort_of(tmp_path, age=ages * size))
     )
+    np.testing.assert_allclose(extreme, usual, rtol=1e-9)
 
 
 def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
@@ -72,14 +70,10 @@ def test_encoded_columns_are_named_and_know_their_feature(tmp_path):
 def test_missing_values_are_put_to_median_or_most_frequent(tmp_path):
     cohort = cohort_of(tmp_path)
     encoder = Encoder(CONTRACT).fit(cohort)
-    filled = cohort.features.copy()
-    for name in ("ward", "stage", "icu"):
-        filled[name] = filled[name].fillna(encoder.medians[name])
-
-    encoded = encoder.transform(cohort)
+    filled = cohort.features.fillna({name: encoder.medians[name] for name in ("ward", "stage", "icu")})
     by_hand = encoder.transform(replace(cohort, values=columns_of(filled)))
 
-    np.testing.assert_array_equal(encoded, by_hand)
+    np.testing.assert_array_equal(encoder.transform(cohort), by_hand)
     assert encoder.medians["age"] == cohort.features["age"].median()
     assert encoder.medians["ward"] == "A"
 
@@ -118,17 +112,14 @@ def test_what_is_constant_or_empty_in_training_stays_zero_whatever_comes_later(t
 )
 def test_state_is_plain_arrays_and_gives_the_same_bits_back(tmp_path_factory, wards, ages):
     cohort = cohort_of(tmp_path_factory.getbasetemp(), n_rows=len(wards), ward=wards, age=ages)
-    encoder = Encoder(CONTRACT).fit(cohort)
-    stored = io.BytesIO()
+    encoder, stored = Encoder(CONTRACT).fit(cohort), io.BytesIO()
     np.savez(stored, **encoder.state())
     stored.seek(0)
-
     with np.load(stored, allow_pickle=False) as arrays:
         restored = Encoder.from_state(Contract.from_dict(CONTRACT.to_dict()), dict(arrays))
 
     np.testing.assert_array_equal(restored.transform(cohort), encoder.transform(cohort))
-    assert restored.names == encoder.names
-    assert restored.medians == encoder.medians
+    assert (restored.names, restored.medians) == (encoder.names, encoder.medians)
 
 
 DAMAGE = {
@@ -151,13 +142,14 @@ def test_the_order_of_rows_and_of_features_does_not_matter(tmp_path):
     cohort = cohort_of(tmp_path)
     order = np.random.default_rng(0).permutation(cohort.n_rows)
     backwards = Contract.from_dict({"cohort": {}, "features": dict(reversed(FEATURES.items()))})
+    own, shuffled, other = (
+        Encoder(contract).fit(rows)
+        for contract, rows in ((CONTRACT, cohort), (CONTRACT, cohort.take(order)), (backwards, cohort))
+    )
 
-    encoded = Encoder(CONTRACT).fit(cohort).transform(cohort)
-    shuffled = Encoder(CONTRACT).fit(cohort.take(order)).transform(cohort)
-    other = Encoder(backwards).fit(cohort)
-
-    np.testing.assert_allclose(shuffled, encoded, atol=1e-12)
-    places = [other.names.index(name) for name in Encoder(CONTRACT).fit(cohort).names]
+    encoded = own.transform(cohort)
+    np.testing.assert_allclose(shuffled.transform(cohort), encoded, atol=1e-12)
+    places = [other.names.index(name) for name in own.names]
     np.testing.assert_array_equal(other.transform(cohort)[:, places], encoded)
 
 

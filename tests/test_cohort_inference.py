@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from screening.contract.contract import Contract
 from screening.data.reading import read_cohort, starter_contract
 from screening.data.stream import open_cohort
 from screening.errors import CohortError
@@ -58,31 +57,24 @@ NO_FEATURES = {
 }
 
 
-@pytest.mark.parametrize("name", NO_FEATURES)
-def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name):
-    cohort = read_cohort(cohort_of(tmp_path, **{name: NO_FEATURES[name]}))
-    assert cohort.names == ["usable"]
-    assert (f"save the table again): {name}" in cohort.notes[-1]) == (NO_FEATURES[name] is DAYS)
+OTHERS = [
+    ("days", DAYS), ("time", DAYS), ("admission_date", DAYS - 44_951), ("copies", [2**60, *range(N - 1)]),
+    ("platelets", DRAWN.permutation(N) * 3),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("days", DAYS), ("time", DAYS), ("admission_date", DAYS - 44_951), ("copies", [2**60, *range(N - 1)]),
-        ("platelets", DRAWN.permutation(N) * 3),
-    ],
-)  # fmt: skip
-def test_other_whole_numbers_stay_features(tmp_path, name, values):
-    assert read_cohort(cohort_of(tmp_path, **{name: values})).names == ["usable", name]
+@pytest.mark.parametrize(("name", "values"), [*NO_FEATURES.items(), *OTHERS])
+def test_whole_numbers_that_tell_who_or_when_are_no_feature(tmp_path, name, values):
+    cohort = read_cohort(cohort_of(tmp_path, **{name: values}))
+    unused = values is NO_FEATURES.get(name)
+    assert cohort.names == ["usable", name][: 2 - unused]
+    dates = unused and values is DAYS
+    assert any(f"save the table again): {name}" in note for note in cohort.notes) == dates
 
 
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [
-        ("NA", "listed in missing_values"),
-        ("haemolysed", "listed in missing_values"),
-        ("<5", "as their limit"),
-    ],
+    [("NA", "in missing_values"), ("haemolysed", "in missing_values"), ("<5", "as their limit")],
 )
 def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_category(tmp_path, cell, words):
     cohort = read_cohort(cohort_of(tmp_path, x=[f"{i}.5" for i in range(N - 1)] + [cell]))
@@ -94,20 +86,16 @@ def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_categor
 def test_a_number_far_from_all_others_is_said(tmp_path):
     rng = np.random.default_rng(0)
     fever, tail = rng.normal(37, 0.7, N).round(1), np.exp(rng.normal(0, 1.5, N))
-
     plain, slip = (
-        read_cohort(cohort_of(tmp_path, fever=[first, *fever[1:]], crp=tail)).notes for first in (37.1, 371)
+        [note for note in read_cohort(path).notes if "far from all others" in note]
+        for path in (cohort_of(tmp_path, fever=[x, *fever[1:]], crp=tail) for x in (37.1, 371))
     )
-
-    assert not any("far from all others" in note for note in plain)
-    (said,) = (note for note in slip if "far from all others" in note)
-    assert said.startswith("column 'fever'")
+    assert plain == [] and [note.startswith("column 'fever'") for note in slip] == [True]
 
 
 def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(tmp_path):
     path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30)
     (tmp_path / "new.csv").write_text("g,ward,usable\nq,C,0.5\np,A,\n")
-
     with pytest.raises(CohortError, match="missing column 'zz'"):
         read_cohort(path, label="y", drop="z,zz")
     cohort = read_cohort(path, label="y", group="g", drop="z")
@@ -115,21 +103,18 @@ def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_coho
 
     assert cohort.names == ["usable", "ward"] and cohort.group.tolist()[:2] == ["p", "q"]
     assert night.features["ward"].tolist() == ["C", "A"] and night.label is None
+    # A flag takes a column out of a contract's features too.
+    again = read_cohort(path, starter_contract(path)[0], label="ward")
+    assert "ward" not in again.names and again.classes == ["A", "B"]
 
 
 def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     path = cohort_of(
-        tmp_path,
-        case_id=[f"{i:05d}" for i in range(N)],
-        label=["0", "1"] * 30,
+        tmp_path, case_id=[f"{i:05d}" for i in range(N)], label=["0", "1"] * 30,
         admission_date=pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d"),
-        crp=["<5", "NA", *(f"{i}.5" for i in range(N - 2))],
-        ward=["A", "n/a", "C"] * 20,
-        answer=["none", "unknown"] * 30,
-        device=["0", "1"] * 30,
-        smoker=["y", "?", "n"] * 20,
-    )
-
+        crp=["<5", "NA", *(f"{i}.5" for i in range(N - 2))], ward=["A", "n/a", "C"] * 20,
+        answer=["none", "unknown"] * 30, device=["0", "1"] * 30, smoker=["y", "?", "n"] * 20,
+    )  # fmt: skip
     contract, notes = starter_contract(path)
     (tmp_path / "c.toml").write_text(contract.to_toml(notes))
     cohort = read_cohort(path, tmp_path / "c.toml", need_label=True)
@@ -143,28 +128,16 @@ def test_a_starter_contract_reads_the_table_it_was_made_from(tmp_path):
     assert contract.features["answer"].categories == ["none", "unknown"]
     low, high = contract.features["usable"].seen
     assert 0 <= low < 0.2 < 0.8 < high <= 1
-    assert cohort.features["crp"].tolist()[0] == 5.0
-    assert np.isnan(cohort.features["crp"][1])
-
-
-def test_a_flag_takes_a_column_out_of_the_contracts_features(tmp_path):
-    path = cohort_of(tmp_path, gleason=["G3", "G4"] * 30)
-    (tmp_path / "c.toml").write_text(starter_contract(path)[0].to_toml())
-    cohort = read_cohort(path, tmp_path / "c.toml", label="gleason")
-    assert cohort.names == ["usable"]
-    assert cohort.classes == ["G3", "G4"]
+    assert cohort.features["crp"].tolist()[0] == 5.0 and np.isnan(cohort.features["crp"][1])
 
 
 def test_inference_does_not_depend_on_how_rows_are_split_into_files(tmp_path):
     path = cohort_of(tmp_path, a=[*range(N - 1), None], b=["u", "v", "w"] * 20, c=["yes", "no"] * 30)
-    whole = starter_contract(path)[0]
     lines = path.read_text().splitlines(keepends=True)
     (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "1.csv").write_text("".join(lines[:21]))
-    (tmp_path / "parts" / "2.csv").write_text(lines[0] + "".join(lines[21:]))
-
-    assert starter_contract(tmp_path / "parts")[0] == whole
-    assert isinstance(whole, Contract)
+    for name, rows in (("1.csv", lines[1:21]), ("2.csv", lines[21:])):
+        (tmp_path / "parts" / name).write_text("".join([lines[0], *rows]))
+    assert starter_contract(tmp_path / "parts")[0] == starter_contract(path)[0]
 
 
 @pytest.mark.parametrize("name", ["Patient-ID", "patient no", "MRN", "PatientID", "subject_id", "pat_nr"])
@@ -189,30 +162,30 @@ def with_codes(code, often=12):
     return [*np.linspace(8, 17, N - often).round(2), *[code] * often]
 
 
-@pytest.mark.parametrize("code", [-99, 999, -9, 88])
-def test_a_starter_contract_lists_numbers_that_stand_for_missing(tmp_path, code):
-    path = cohort_of(tmp_path, x=with_codes(code))
-    contract, notes = starter_contract(path)
-
-    assert contract.features["x"].missing_values == [str(code)]
-    # Often missing: said to the model; seldom: filled in.
-    assert contract.features["x"].missing == "indicator" and contract.features["usable"].missing == "impute"
-    assert contract.features["x"].seen[1] < 20 and contract.features["x"].seen[0] > 7
-    assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
-    assert any(
-        "far from all others" in note and str(code) not in note.replace("like -99", "") for note in notes
-    )
+FAR = {
+    "-99": (with_codes(-99), ["-99"]), "999": (with_codes(999), ["999"]), "-9": (with_codes(-9), ["-9"]),
+    "88": (with_codes(88), ["88"]), "no code": (with_codes(20), []),
+    "only once": (with_codes(-99, often=1), []), "among the others": (with_codes(9), []),
+    "within their reach": ([*with_codes(-99), 5e3, -5e3], []),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "values",
-    [with_codes(20), with_codes(-99, often=1), with_codes(9), [*with_codes(-99), 5e3, -5e3]],
-    ids=["no code", "only once", "among the others", "within their reach"],
-)
-def test_other_far_numbers_stay_values(tmp_path, values):
+@pytest.mark.parametrize(("values", "missing"), FAR.values(), ids=FAR)
+def test_numbers_that_stand_for_missing_are_listed_and_other_far_ones_stay_values(tmp_path, values, missing):
     path = tmp_path / "past.csv"
     pd.DataFrame({"x": values}).to_csv(path, index=False)
-    assert starter_contract(path)[0].features["x"].missing_values == []
+    assert starter_contract(path)[0].features["x"].missing_values == missing
+
+
+def test_a_number_that_stands_for_missing_is_missing_and_no_value(tmp_path):
+    path = cohort_of(tmp_path, x=with_codes(-99))
+    contract, notes = starter_contract(path)
+    x = contract.features["x"]
+    # Often missing: said to the model; seldom: filled in.
+    assert x.missing == "indicator" and contract.features["usable"].missing == "impute"
+    assert x.seen[1] < 20 and x.seen[0] > 7
+    assert np.isnan(read_cohort(path, contract=contract).features["x"]).sum() == 12
+    assert any("far from all others" in note and "-99" not in note.replace("like -99", "") for note in notes)
 
 
 def test_columns_of_one_finding_stand_in_one_note(tmp_path):
@@ -276,14 +249,8 @@ def test_the_outcome_and_its_case_are_guessed_from_name_and_values(tmp_path, col
 
 
 def test_where_no_outcome_is_recognised_candidates_are_named(tmp_path):
-    path = cohort_of(
-        tmp_path,
-        **{"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15},
-        result=range(N),
-    )
-
-    notes = starter_contract(path)[1]
-
+    columns = {"sex": ["m", "f"] * 30, "relapsing (y/n)": ["y", "n"] * 30, "z": [0, 0, 0, 1] * 15}
+    notes = starter_contract(cohort_of(tmp_path, **columns, result=range(N)))[1]
     (note,) = (note for note in notes if note.startswith("no outcome recognised: set `label`"))
     assert note.endswith("give --label; it may be relapsing (y/n), z, sex, result")
 
@@ -296,11 +263,7 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
 
 
 def test_answers_stand_in_place_of_guesses(tmp_path):
-    columns = {
-        "case_id": range(1000, 1000 + N),
-        "infected": ["yes", "no"] * 30,
-        "died": ["yes", "no", "no"] * 20,
-    }
+    columns = {"case_id": range(1000, 1000 + N), "infected": ["yes", "no"] * 30}
     answers = {"label": "died", "positive": "yes", "id": None, "capacity": "7"}
     asked = {}
 
@@ -308,7 +271,7 @@ def test_answers_stand_in_place_of_guesses(tmp_path):
         asked[role] = guess, list(likely)
         return answers.get(role)
 
-    contract, _ = starter_contract(cohort_of(tmp_path, **columns), ask)
+    contract, _ = starter_contract(cohort_of(tmp_path, **columns, died=["yes", "no", "no"] * 20), ask)
 
     assert asked["label"] == ("infected", ["infected", "died"])
     assert asked["positive"] == ("yes", ["no", "yes"])
@@ -328,14 +291,10 @@ def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_
 
 def test_x_y_and_z_are_places_of_voxels_where_values_repeat_and_else_features(tmp_path):
     """Where hardly a value repeats rows lie on no grid; features they are, and patients are looked for."""
-    grid = np.arange(N)
+    grid, rng = np.arange(N), np.random.default_rng(1)
     voxels, _ = starter_contract(cohort_of(tmp_path, patient_id=["a", "b"] * 30, x=grid, y=grid % 3, z=grid))
+    scattered = {name: rng.random(N) for name in "xyz"} | {"ill": ["no", "no", "yes"] * 20}
+    contract, _ = starter_contract(cohort_of(tmp_path, **scattered))
+
     assert (voxels.group, voxels.coordinates, voxels.label) == ("patient_id", ["x", "y", "z"], None)
-    rng = np.random.default_rng(1)
-    path = cohort_of(
-        tmp_path, x=rng.random(N), y=rng.random(N), z=rng.random(N), ill=["no", "no", "yes"] * 20
-    )
-
-    contract = starter_contract(path)[0]
-
     assert contract.coordinates == [] and {"x", "y", "z"} <= contract.features.keys()
