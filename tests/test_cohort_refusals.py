@@ -6,7 +6,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cohort_cells import CONTRACT, GOOD, HEADER, column, with_feature, written
+from test_cohort_reading import CONTRACT, GOOD, HEADER, column, with_feature, written
 
 from screening.data.reading import check_cohort, read_cohort
 from screening.data.stream import open_cohort

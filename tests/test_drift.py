@@ -5,15 +5,60 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from drift_gates import CONTRACT, codes, gated, kinds, said, stored
-from flow_cohorts import patients
+from commands import screen
+from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening import read_cohort, score, train
 from screening.contract.contract import Contract
+from screening.data.reading import check_cohort
 from screening.io.columns import columns_of
 from screening.monitoring.drift import ALARMS, Gates, SampledValues, profile, steps
 from screening.monitoring.tests import ks, psi, total_variation
+from screening.schemas.model import Profile
+from screening.store.loading import load_model
+from screening.store.model import save_model
+
+CONTRACT = Contract.from_dict({
+    "cohort": {"id": "patient", "label": "ill"},
+    "features": {
+        "fever": {"type": "number", "unit": "degC", "plausible": [30, 45]},
+        "crp": {"type": "number"},
+        "ward": {"type": "category"},
+    },
+})  # fmt: skip
+
+
+def kinds(**types: str) -> Contract:
+    """A contract of columns by their types, and nothing else."""
+    return Contract.from_dict({"features": {name: {"type": kind} for name, kind in types.items()}})
+
+
+def stored(table: pd.DataFrame, contract: Contract = CONTRACT, groups: object = None) -> Profile:
+    return profile(columns_of(table[list(contract.features)]), contract, groups)
+
+
+def gated(
+    table: pd.DataFrame, past: pd.DataFrame | None = None, contract: Contract = CONTRACT,
+    groups: object = None, past_groups: object = None,
+) -> Gates:  # fmt: skip
+    gates = Gates(stored(patients(600) if past is None else past, contract, past_groups), contract)
+    gates.add(columns_of(table[list(contract.features)]), groups)
+    return gates
+
+
+def codes(gates: Gates) -> list[str]:
+    return [reason.code for reason in gates.attention()]
+
+
+def said(gates: Gates) -> str:
+    return " ".join(reason.words for reason in gates.attention())
+
+
+def in_fahrenheit(table: pd.DataFrame, rows: slice = slice(None)) -> pd.DataFrame:
+    table.loc[rows, "fever"] = 1.8 * table.loc[rows, "fever"] + 32
+    return table
 
 
 @given(
@@ -37,9 +82,18 @@ def test_bins_hold_every_training_value_and_none_is_empty(values):
     assert len(np.unique(steps(counts, 10))) <= 10
 
 
-def test_the_training_table_itself_passes_without_a_word():
-    past = patients(600)
-    gates = gated(past, past)
+ZEROS = np.where(
+    np.random.default_rng(0).random(600) < 0.75, 0, np.random.default_rng(1).lognormal(1, 1, 600)
+)
+
+
+@pytest.mark.parametrize(
+    ("past", "contract"),
+    [(patients(600), CONTRACT), (pd.DataFrame({"dose": ZEROS}), kinds(dose="number"))],
+    ids=["a ward", "many zeros"],
+)
+def test_the_training_table_itself_passes_without_a_word(past, contract):
+    gates = gated(past, past, contract)
     assert gates.stops() == gates.attention() == []
     assert {facts.psi for facts in gates.facts().values()} == {0.0}
 
@@ -52,15 +106,10 @@ def test_other_nights_of_the_same_ward_pass_without_a_word(seed):
 
 @pytest.mark.parametrize("n_rows", [3, 12, 90])
 def test_a_fahrenheit_night_is_stopped_and_named(n_rows):
-    night = patients(n_rows, seed=5)
-    night["fever"] = 1.8 * night["fever"] + 32
-
-    (reason,) = gated(night).stops()
-
+    (reason,) = gated(in_fahrenheit(patients(n_rows, seed=5))).stops()
     assert (reason.code, reason.column) == ("unit_changed", "fever")
     assert "in degrees F instead of degrees C (times 1.8, plus 32)" in reason.words
-    assert reason.figure > reason.threshold
-    assert reason.remedy
+    assert reason.figure > reason.threshold and reason.remedy
 
 
 def test_degrees_are_not_looked_for_in_a_column_of_years():
@@ -70,9 +119,7 @@ def test_degrees_are_not_looked_for_in_a_column_of_years():
 
 
 def test_a_part_of_the_rows_in_another_unit_is_said_and_does_not_stop():
-    night = patients(100, seed=5)
-    night.loc[:19, "fever"] = 1.8 * night.loc[:19, "fever"] + 32
-    gates = gated(night)
+    gates = gated(in_fahrenheit(patients(100, seed=5), slice(19)))
     assert gates.stops() == []
     assert re.search(r"fever: in (19|20)% of the rows the values look in degrees F", said(gates))
 
@@ -80,8 +127,7 @@ def test_a_part_of_the_rows_in_another_unit_is_said_and_does_not_stop():
 def test_unseen_categories_ranges_and_shifts_are_said_by_column():
     night = patients(200, seed=5)
     night.loc[:9, "ward"] = "tent"
-    night["crp"] = night["crp"] * 2.5 + 3
-    night["fever"] = night["fever"].where(night.index > 9, 44.5)
+    night = night.assign(crp=night["crp"] * 2.5 + 3, fever=night["fever"].where(night.index > 9, 44.5))
     gates = gated(night)
 
     assert {(reason.code, reason.column) for reason in gates.attention()} == {
@@ -96,18 +142,16 @@ def test_unseen_categories_ranges_and_shifts_are_said_by_column():
 def test_a_single_row_of_a_new_ward_is_counted_by_column_and_no_alarm():
     night = patients(30, seed=5)
     night.loc[0, "ward"] = "tent"
-    gates = gated(night)
-    assert gates.attention() == []
-    assert gates.notes() == ["ward: 1 row with a category never seen in training, scored as unknown"]
+    assert gated(night).attention() == []
+    assert gated(night).notes() == ["ward: 1 row with a category never seen in training, scored as unknown"]
 
 
 @pytest.mark.parametrize("n_rows", [5, 20, 240])
 def test_a_column_whose_values_were_all_recoded_is_one_reason_and_no_error(n_rows):
-    night = patients(n_rows, seed=5)
-    night["ward"] = night["ward"].str.upper()
-    (reason,) = gated(night).attention()
+    gates = gated(patients(n_rows, seed=5).assign(ward=lambda table: table["ward"].str.upper()))
+    (reason,) = gates.attention()
     assert (reason.code, reason.column) == ("unseen_category", "ward")
-    assert gated(night).stops() == []
+    assert gates.stops() == []
 
 
 def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size():
@@ -116,26 +160,30 @@ def test_a_column_that_is_missing_far_more_often_is_a_reason_at_any_batch_size()
     (reason,) = gated(night).attention()
     assert (reason.code, reason.column) == ("missing_more", "crp")
     assert "in training 1" in reason.words
+    # The share is that of all rows.
+    past = pd.DataFrame({"crp": np.arange(200.0)})
+    fewer = pd.DataFrame({"crp": past["crp"].where(past.index % 4 > 0)})
+    assert "50 of 200 rows without a value, in training 0%" in said(gated(fewer, past, kinds(crp="number")))
 
 
 EVEN = np.linspace(0, 1, 4000)
 WARD = kinds(ward="category")
 
 
+ROW = np.arange(4000)
+
+
 @pytest.mark.parametrize(
     ("night", "expected"),
     [
-        (0.92 * EVEN, []),
-        (0.85 * EVEN, ["values_differ"]),
-        (np.where(np.arange(4000) % 25 == 0, np.nan, EVEN), []),
-        (np.where(np.arange(4000) % 15 == 0, np.nan, EVEN), ["missing_more"]),
-        (np.where(np.arange(4000) % 70 == 0, 5, EVEN), []),
-        (np.where(np.arange(4000) % 40 == 0, -5, EVEN), ["outside_range"]),
-        (np.where(np.arange(4000) % 40 == 0, 5, EVEN), ["outside_range"]),
-        (np.where(np.arange(4000) % 40 == 0, 1, EVEN), []),
-        (np.where(np.arange(4000) % 40 == 0, 0, EVEN), []),
+        (0.92 * EVEN, []), (0.85 * EVEN, ["values_differ"]),
+        (np.where(ROW % 25 == 0, np.nan, EVEN), []),
+        (np.where(ROW % 15 == 0, np.nan, EVEN), ["missing_more"]),
+        (np.where(ROW % 70 == 0, 5, EVEN), []), (np.where(ROW % 40 == 0, -5, EVEN), ["outside_range"]),
+        (np.where(ROW % 40 == 0, 5, EVEN), ["outside_range"]), (np.where(ROW % 40 == 0, 1, EVEN), []),
+        (np.where(ROW % 40 == 0, 0, EVEN), []),
     ],
-)
+)  # fmt: skip
 def test_what_very_many_rows_make_sure_is_said_from_where_it_matters(night, expected):
     past = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
     assert codes(gated(pd.DataFrame({"x": night}), past, kinds(x="number"))) == expected
@@ -156,8 +204,7 @@ def test_one_night_in_a_hundred_is_shared_among_gates_and_columns(n_columns):
 def test_rows_added_after_a_look_are_looked_at_too():
     gates = gated(patients(30, seed=5))
     assert gates.stops() == []
-    changed = patients(240, seed=6).assign(fever=lambda table: 1.8 * table["fever"] + 32)
-    gates.add(columns_of(changed[list(CONTRACT.features)]))
+    gates.add(columns_of(in_fahrenheit(patients(240, seed=6))[list(CONTRACT.features)]))
     assert "in degrees F" in said(gates)
 
 
@@ -197,13 +244,6 @@ def test_shares_are_compared_as_their_definitions_say():
     # Twelve rows of one group and four of others: by Kish, 16^2 / (12^2 + 4).
     ward = pd.DataFrame({"ward": ["a"] * 16})
     assert stored(ward, WARD, np.array([0] * 12 + [1, 2, 3, 4])).n_units == pytest.approx(256 / 148)
-
-
-def test_a_table_of_many_zeros_does_not_stop_itself():
-    rng = np.random.default_rng(0)
-    past = pd.DataFrame({"dose": np.where(rng.random(600) < 0.75, 0.0, rng.lognormal(1, 1, 600))})
-    gates = gated(past, past, kinds(dose="number"))
-    assert gates.stops() == gates.attention() == []
 
 
 OF_PATIENTS = Contract.from_dict({"cohort": {"group": "p"}, "features": {"crp": {"type": "number"}}})
@@ -254,14 +294,55 @@ def test_rows_that_are_not_scored_are_not_said_to_be_scored_as_unknown():
     assert gated(night, past, table["refuse_row"]).notes() == []
 
 
-def test_the_share_of_missing_values_is_that_of_all_rows():
-    past = pd.DataFrame({"crp": np.arange(200.0)})
-    night = pd.DataFrame({"crp": np.where(np.arange(200) % 4 == 0, np.nan, np.arange(200.0))})
-    assert "50 of 200 rows without a value, in training 0%" in said(gated(night, past, kinds(crp="number")))
-
-
 def test_an_unseen_category_of_one_patients_many_rows_is_one_case_of_it():
     past = pd.DataFrame({"ward": ["a", "b"] * 300})
     night = pd.DataFrame({"ward": ["c"] * 30 + ["a", "b"] * 10})
     assert "unseen_category" not in codes(gated(night, past, WARD, np.array([0] * 30 + [*range(1, 21)])))
     assert "unseen_category" in codes(gated(night, past, WARD, np.arange(50)))
+
+
+def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
+    lenient = CONTRACT.with_roles(label=None, on_violation="refuse_rows")
+    night = written(in_fahrenheit(patients(40, seed=5), slice(5, None)), tmp_path / "night.csv")
+    gates = Gates(stored(patients(600)), lenient)
+    assert "column fever: the values look in degrees F" in check_cohort(night, lenient, gates=gates)[0][0]
+
+
+def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_path):
+    contract = Contract.from_dict(
+        {"cohort": {"group": "p"}, "features": {"t2": {"type": "number", "normalise": "within_group"}}}
+    )
+    names = np.repeat([f"p{n}" for n in range(60)], 5)
+    table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
+    past = read_cohort(written(table, tmp_path / "past.csv"), contract)
+    described = profile(past.measured, contract, past.group)
+    gates = Gates(described, contract)
+    night = written(table.assign(t2=table["t2"] * 1000), tmp_path / "night.csv")
+
+    assert check_cohort(night, contract, gates=gates)[0] == gates.attention() == []
+    assert gates.facts()["t2"].ks > 0.9
+    raw = profile({**past.values, **past.raw}, contract, past.group)
+    assert described == raw != profile(past.values, contract)
+
+
+def test_what_the_gates_found_stops_the_night_or_stands_in_the_run_and_on_its_page(tmp_path):
+    past = read_cohort(written(patients(), tmp_path / "past.csv"), CONTRACT)
+    model = save_model(train(past, "logistic", search=1, beside=()), tmp_path / "model")
+    night = patients(90, seed=5)
+    night.loc[:6, "ward"] = "tent"
+    run = score(
+        load_model(model), written(night, tmp_path / "night.csv"), tmp_path / "run", date="2026-01-31"
+    )
+    page = (tmp_path / "run" / "report.html").read_text()
+    ward = next(entry for entry in run.document["data"] if entry["name"] == "ward")
+    warm = written(in_fahrenheit(patients(40, seed=5)), tmp_path / "warm.csv")
+    scored = screen("score", model, warm, "--out", tmp_path / "warm", code=3).stderr
+    checked = screen("check", warm, "--model", model, code=3).stderr
+
+    assert ward["unseen"] == 7 and ward["psi"] > 0
+    assert [reason["code"] for reason in run.document["attention"]] == ["unseen_category"]
+    assert "ward: 7 of 90 rows with a category never seen in training" in page
+    assert "PSI" in page and "7 unseen" in page
+    assert all("column fever: the values look in degrees F" in words for words in (scored, checked))
+    assert "outside the plausible range" in scored
+    assert not (tmp_path / "warm").exists()

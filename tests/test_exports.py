@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
+from commands import commands_of
 from flow_cohorts import patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +24,11 @@ from screening import MaxFlagRate, read_cohort, score, train
 from screening.cli import app
 from screening.errors import ModelError, UsageError
 from screening.ledger.database import open_ledger
-from screening.scoring.exports import FORMS, fhir, omop
+from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.scoring.exports import csv as csv_form
+from screening.scoring.exports import fhir, omop
 from screening.scoring.rows import BEGINS, FlaggedRows, as_text, read_flagged
+from screening.store.model import CHANCES
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 NASTY = ["=1+1", "@x", "+2", "-3", "'4", "00123", "a\nb", "\t=5", "x;=6", "=HYPERLINK(1)"]
@@ -73,6 +76,10 @@ def flagged_of(run) -> pd.DataFrame:
     return scores[scores["flagged"]].sort_values("score", ascending=False, kind="stable")
 
 
+def listed(run) -> pd.DataFrame:
+    return pd.read_csv(run.directory / "flagged.csv", dtype=str, keep_default_na=False)
+
+
 @given(st.text("ab=+-@'\"\t\n\r;,| \u2028＝", max_size=12))
 def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(text):
     """An apostrophe is marked too: without the marks every text is as it was."""
@@ -116,34 +123,26 @@ def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run,
 def test_a_workbook_has_typed_cells_and_texts_are_never_formulas(run, tmp_path):
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     flagged = read_flagged(run)
-
     sheet = openpyxl.load_workbook(exported(run, tmp_path / "a.xlsx", "xlsx")).active
+    columns = {column[0].value: column[1:] for column in sheet.columns}
+    kinds = {name: {cell.data_type for cell in column} for name, column in columns.items()}
 
-    header = [cell.value for cell in sheet[1]]
-    kinds = {
-        name: {cell.data_type for cell in column[1:]}
-        for name, column in zip(header, sheet.columns, strict=True)
-    }
-    ids = [cell.value for cell in list(sheet.columns)[header.index("id")][1:]]
-    assert header == flagged.table().column_names
+    assert list(columns) == flagged.table().column_names
     assert kinds["id"] == kinds["run_id"] == {"s"}
     assert kinds["score"] == kinds["rank"] == kinds["nights"] == {"n"} and kinds["drawn"] == {"b"}
-    assert ids == flagged.rows["id"].to_pylist()
+    assert [cell.value for cell in columns["id"]] == flagged.rows["id"].to_pylist()
 
 
 def test_the_bundle_is_valid_fhir_and_points_from_flag_to_assessment(run, tmp_path):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
-
-    bundle = r4.Bundle.model_validate_json(
-        exported(run, tmp_path / "a.json", "fhir", "--id-system", "urn:oid:1.2.3").read_bytes()
-    )
-
+    file = exported(run, tmp_path / "a.json", "fhir", "--id-system", "urn:oid:1.2.3")
+    bundle = r4.Bundle.model_validate_json(file.read_bytes())
     assessments, flags = bundle.entry[::2], bundle.entry[1::2]
     subjects = [entry.resource.subject for entry in bundle.entry]
+
     assert {entry.resource.get_resource_type() for entry in assessments} == {"RiskAssessment"}
-    assert [flag.resource.extension[0].valueReference.reference for flag in flags] == [
-        entry.fullUrl for entry in assessments
-    ]
+    pointed = [flag.resource.extension[0].valueReference.reference for flag in flags]
+    assert pointed == [entry.fullUrl for entry in assessments]
     assert all(subject.reference is None and subject.display is None for subject in subjects)
     assert [subject.identifier.value for subject in subjects[::2]] == flagged_of(run)["id"].tolist()
 
@@ -193,23 +192,17 @@ def test_omop_has_a_row_a_person_and_its_definition(numbered, tmp_path):
 
 
 def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
-    past = voxels().assign(patient=lambda t: t["patient"].str[1:])
-    model = train(
-        read_cohort(past, label="tissue", group="patient"),
-        "one_vs_rest",
-        search=1,
-        folds=4,
-        jobs=1,
-        beside=(),
+    past, night = (
+        table.assign(patient=table["patient"].str[1:]) for table in (voxels(), voxels(3, 50, seed=9))
     )
-    night = voxels(3, 50, seed=9).assign(patient=lambda t: t["patient"].str[1:])
-    run = score(model, night, tmp_path / "run")
+    cohort = read_cohort(past, label="tissue", group="patient")
+    model = train(cohort, "one_vs_rest", search=1, folds=4, jobs=1, beside=())
+    run = score(model, night, tmp_path / "run").directory
 
-    table = exported(run.directory, tmp_path / "omop", "omop") / "cohort.csv"
+    table = exported(run, tmp_path / "omop", "omop") / "cohort.csv"
     rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))[1:]
-
     assert len(rows) == len({tuple(row) for row in rows})
-    assert {row[1] for row in rows} == set(flagged_of(run.directory)["group"])
+    assert {row[1] for row in rows} == set(flagged_of(run)["group"])
 
 
 def test_omop_refuses_ids_that_are_no_persons_by_rank(run, tmp_path):
@@ -243,15 +236,12 @@ def read_back(url: str, name: str) -> list[tuple]:
 
 def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run, url):
     words = ["export", run, "--to", "table", "--url", url, "--table", "flagged"]
-
     first, again, forced = said(*words), said(*words), said(*words, "--force")
 
     assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
     assert "--force" in again[1]
-    rows = read_flagged(run).table()
-    assert read_back(url, "flagged") == list(
-        zip(*(column.to_pylist() for column in rows.columns), strict=True)
-    )
+    columns = [column.to_pylist() for column in read_flagged(run).table().columns]
+    assert read_back(url, "flagged") == list(zip(*columns, strict=True))
 
 
 def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeypatch):
@@ -282,32 +272,21 @@ def test_a_form_without_its_options_or_with_those_of_another_is_refused(words, r
     assert code == 2 and refusal in text
 
 
-def test_every_form_can_be_asked_for():
-    code, text = said("export", "--help")
-    assert code == 0 and "|".join(FORMS) in text.replace("\n", "").replace(" ", "")
-
-
 def test_a_file_is_replaced_only_when_told(run, tmp_path):
     words = ["export", run, "--to", "csv", "--out", tmp_path / "a.csv"]
-    codes = [said(*words)[0], said(*words)[0], said(*words, "--force")[0]]
-    assert codes == [0, 2, 0]
+    assert [said(*words)[0], said(*words)[0], said(*words, "--force")[0]] == [0, 2, 0]
     assert (tmp_path / "a.csv").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     pytest.importorskip("openpyxl", reason="needs openpyxl")
-    page = Path(__file__).parents[1] / "docs" / "exports.md"
-    (tmp_path / "runs").mkdir()
     shutil.copytree(run, tmp_path / "runs" / "2026-03-01")
     monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[1] / "docs" / "exports.md"
+    lines = commands_of(page.read_text(encoding="utf-8"))
 
-    lines = re.findall(r"^\$ screen (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    codes = [said(*shlex.split(line))[0] for line in lines]
-
-    assert codes == [0] * 4
-    assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {
-        path.name for path in tmp_path.iterdir()
-    }
+    assert [said(*shlex.split(line))[0] for line in lines] == [0] * 4
+    assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {*map(str, Path().iterdir())}
 
 
 def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
@@ -315,3 +294,33 @@ def test_a_shadow_run_is_handed_on_to_nobody(model, tmp_path):
         score(model, patients(60, seed=7), tmp_path / "run", ledger=book, shadow=True)
     with pytest.raises(UsageError, match="shadow"):
         read_flagged(tmp_path / "run")
+
+
+def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_every_case(model, tmp_path):
+    promised = {"rank", "id", "group", "class", "score", "p_value", *CHANCES}
+    first, later = patients(60, seed=7), patients(20, seed=8)
+    plain = score(model, first, tmp_path / "plain")
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        before = score(model, first, tmp_path / "run1", date="2026-03-01", ledger=ledger)
+        judged = min(set(listed(before)["id"]) & set(first["patient"][:40]))
+        record_verdicts(ledger, before.document["ledger"]["key"], [Verdict(judged, "ruled out")])
+        second = pd.concat([first[:40], later], ignore_index=True)
+        run = score(model, second, tmp_path / "run2", date="2026-03-02", ledger=ledger)
+
+    table = listed(run).set_index("id")
+    assert set(listed(plain)) == promised
+    assert {"id", *table.columns} == promised | {"state", "nights", "drawn"}
+    assert dict(table.loc[judged, ["state", "nights"]]) == {"state": "ruled out", "nights": "2"}
+    assert set(table.loc[table.index.isin(later["patient"]), "state"]) == {"new"}
+    for state in ("new", "pending", "ruled out"):
+        assert (table["state"] == state).sum() == run.document["counts"][state.replace(" ", "_")] > 0
+
+
+def test_rows_of_a_group_have_the_state_of_their_patient(tissue, trained, tmp_path):
+    model, three = trained(tissue, "one_vs_rest", search=1, folds=4), voxels(3, 50, seed=9)
+    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
+            run = score(model, rows, tmp_path / f"run{day}", date=f"2026-03-0{day}", ledger=ledger)
+    found = listed(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
+    known, new = {"state": {"pending"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
+    assert found == {"P90": known, "P91": new, "P92": known}

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from drift_gates import gated
+from test_drift import gated
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
@@ -77,7 +77,6 @@ def test_some_rows_in_another_unit_are_said_by_their_share_and_never_stop_a_nigh
         gates = compared(past, night)
         assert gates.stops() == []
         said += [reason.words for reason in gates.attention() if reason.code == "unit_changed"]
-
     shares = [float(re.search(r"in (\d+)% of the rows", words)[1]) / 100 for words in said]
     assert len(shares) == spoken
     assert all(0.7 * changed / n_rows <= share <= changed / n_rows + 0.01 for share in shares)
@@ -128,13 +127,6 @@ def test_a_very_few_rows_like_those_of_training_are_not_said_to_be_in_another_un
         assert "unit_changed" not in {reason.code for reason in gates.attention()}
 
 
-@pytest.mark.parametrize(
-    ("unit", "words"), [("degC", "times 1.8, plus 32"), ("degF", "minus 32, divided by 1.8")]
-)
-def test_the_arithmetic_of_a_conversion_is_said_as_one_would_write_it(unit, words):
-    assert [each.words for each in conversions_of("temperature", unit)] == [words]
-
-
 @pytest.mark.parametrize(("name", "known"), [("crp", False), ("lactate", True), ("marker", False)])
 def test_factors_that_patients_differ_by_too_are_not_taken_as_known(name, known):
     assert {each.known for each in conversions_of(name, None)} == {known}
@@ -163,10 +155,14 @@ def test_the_contract_says_whether_other_units_stop_the_night():
         Contract.from_dict({"features": {"creatinine": {"type": "number", "on_unit_change": "maybe"}}})
 
 
-@pytest.mark.parametrize(("unit", "before", "after"), [("degF", 98.6, 37.0), ("degC", 37.0, 98.6)])
-def test_a_temperature_is_converted_as_every_thermometer_has_it(unit, before, after):
+@pytest.mark.parametrize(
+    ("unit", "before", "after", "words"),
+    [("degF", 98.6, 37.0, "minus 32, divided by 1.8"), ("degC", 37.0, 98.6, "times 1.8, plus 32")],
+)
+def test_a_temperature_is_converted_and_said_as_every_thermometer_has_it(unit, before, after, words):
     (conversion,) = conversions_of("temperature", unit)
     assert conversion.factor * before + conversion.offset == pytest.approx(after)
+    assert conversion.words == words
 
 
 def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
@@ -174,10 +170,8 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     contract = Contract.from_dict({"features": {"creatinine": {"type": "number"}}})
     past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
     training = profile(columns_of(past), contract).features["creatinine"]
-    conversion = Conversion(factor, 0.0, "", "", known=True)
-    return unit_shift(
-        night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance
-    )
+    known, units = [Conversion(factor, 0.0, "", "", known=True)], {"n_units": 600, "night_units": len(night)}
+    return unit_shift(night, training, known, **units, differs=True, chance=chance)
 
 
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():
