@@ -59,7 +59,9 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     useless = [each for each in model.attention if each.code in USELESS]
     unsure = [each for each in model.attention if each.code in UNSURE]
     worse = [*beaten(comparison)]
-    unsure += [*flags_like_chance(model), *_not_compared(other)]
+    unsure += flags_like_chance(model)
+    if other is None:
+        unsure.append(NOT_COMPARED)
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better(other):
@@ -110,13 +112,11 @@ def beaten(comparison: BesideFacts | None) -> Iterator[Reason]:
         yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")
 
 
-def _not_compared(other: Beside | None) -> Iterator[Reason]:
-    if other is None:
-        yield Reason(
-            "not_compared",
-            "No other method was trained on the same folds, so what a simpler one does is not known.",
-            remedy="Train with --beside logistic,random_forest.",
-        )
+NOT_COMPARED = Reason(
+    "not_compared",
+    "No other method was trained on the same folds, so what a simpler one does is not known.",
+    remedy="Train with --beside logistic,random_forest.",
+)
 
 
 def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
@@ -198,7 +198,7 @@ def of_run(
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     gates = list(_model_gates(run.model))
     reasons = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
-    reasons += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
+    reasons += [*_workload(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in reasons}:
         words = "No column names the rows, so nobody is recognised from night to night."
@@ -340,11 +340,8 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
         bound = expected[1] if flagged > expected[1] else expected[0]
         remedy = "Compare tonight's data with those of training before acting on the list."
         yield Reason("flags_unexpected", words, None, flagged, bound, remedy)
-
-
-def _everybody(run: RunDocument) -> Iterator[Reason]:
-    """Patients of several rows of whom each has one that is flagged, though many rows are not."""
     n, voxels = run.to_review, run.model.unit_of_review == "voxel"
+    # Of several rows, and each has one that is flagged.
     if run.unit == "patient" and not voxels and not run.unflagged.cases and n >= EVERYBODY:
         words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
         remedy = "Ask for less with screen threshold, or train and score one row a patient."
