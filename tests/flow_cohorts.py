@@ -15,9 +15,8 @@ def patients(n_rows: int = 240, share: float = 0.15, seed: int = 0) -> pd.DataFr
     crp[rng.random(n_rows) < 0.15] = np.nan
     ward = rng.choice(["icu", "medicine", "surgery"], n_rows)
     names = [f"{seed:03d}{i:05d}" for i in range(n_rows)]
-    return pd.DataFrame(
-        {"patient": names, "fever": fever, "crp": crp, "ward": ward, "ill": np.where(ill, "yes", "no")}
-    )
+    columns = {"patient": names, "fever": fever, "crp": crp, "ward": ward}
+    return pd.DataFrame(columns | {"ill": np.where(ill, "yes", "no")})
 
 
 def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:

@@ -71,33 +71,25 @@ def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands
     numbers = np.repeat([0, 1], [400, 200])
     y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
     scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
-
     cut, point = (choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers))
-
     assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
     assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
     assert "cannot be parted" in point.notes[0]
 
 
 def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
-    fever = np.arange(500) < 100
-    people = pd.DataFrame(
-        {"fever": fever.astype(int), "ill": np.where(np.arange(500) % 10 == 0, "yes", "no")}
-    )
-    people.loc[:49, "ill"] = "yes"
-
+    row = np.arange(500)
+    ill = np.where((row % 10 == 0) | (row < 50), "yes", "no")
+    people = pd.DataFrame({"fever": (row < 100).astype(int), "ill": ill})
     with pytest.raises(UsageError, match=r"would flag every row: many cases have the same values.*--g-mean"):
         train(past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1)
 
 
 def test_rows_are_numbered_only_where_one_stands_for_many():
+    """With rows of their own nothing changes."""
     rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=300), rng.random(300) < 0.3
     assert alike(rng.normal(size=(300, 3))) is None
     assert alike(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
     assert len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]])))) == 2
-
-
-def test_with_rows_of_their_own_nothing_changes():
-    rng = np.random.default_rng(0)
-    scores, y = rng.normal(size=300), rng.random(300) < 0.3
     assert choose(scores, y, GMean()) == choose(scores, y, GMean(), alike=np.arange(300))

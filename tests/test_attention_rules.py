@@ -132,7 +132,6 @@ def test_a_leak_is_for_who_trains_and_not_for_the_ward_every_night():
 
 def test_flags_are_unexpected_from_the_first_beyond_either_end_of_the_range():
     low, high = flags_expected(RunDocument.from_dict(run()).model, 240)
-
     for flagged, bound in ((low - 1, low), (high + 1, high)):
         (reason,) = (each for each in of_run(run(counts__flagged=flagged)) if each.code == "flags_unexpected")
         assert reason.threshold == bound
@@ -148,9 +147,7 @@ def test_the_number_of_flags_that_is_expected_lies_in_the_range_expected(rate, s
         operating_points=[point.replace(flag_rate=Estimate(rate))],
         validation=model.validation.replace(n_rows=known),
     )
-
     low, high = flags_expected(model, scored)
-
     assert 0 <= low <= rate * scored <= high
 
 
@@ -198,13 +195,10 @@ def test_whatever_is_wrong_the_page_names_it_as_the_document_does(wrong, gates, 
     assert [fmt.text(each).split() for each in said(reasons)] == [each.split() for each in told]
 
 
-@pytest.mark.parametrize(
-    ("model", "table", "year"),
-    [
-        ("good", "night.csv", 2015), ("good", "annex.csv", 2026), ("good", "night.csv", 2026),
-        ("mute", "night.csv", 2015), ("tissue", "voxels.parquet", 2026),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("model", "table", "year"), [
+    ("good", "night.csv", 2015), ("good", "annex.csv", 2026), ("good", "night.csv", 2026),
+    ("mute", "night.csv", 2015), ("tissue", "voxels.parquet", 2026),
+])  # fmt: skip
 def test_page_run_json_answer_ledger_and_status_say_the_same(judged, tmp_path, model, table, year):
     book, out, copy = tmp_path / "book.db", tmp_path / "run", tmp_path / "model"
     shutil.copytree(judged / model, copy)
@@ -239,7 +233,6 @@ def test_the_page_of_a_model_says_what_its_document_says(judged, name):
 def test_strict_exits_5_after_the_whole_run_is_there_and_says_why_on_one_line(judged, tmp_path):
     words = ("score", judged / "good", judged / "annex.csv", "--out", tmp_path / "run", "--json")
     answer = screen(*words, "--strict", code=5)
-
     names = {"flagged.csv", "report.html", "run.json", "scores.parquet"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
     (why,) = answer.stderr.splitlines()
@@ -256,7 +249,6 @@ def test_three_nights_in_a_row_without_a_flag_are_said_on_the_third(judged, tmp_
         words += ("--accept-delivery", "the same table again")
         answer = screen(*words, "--date", f"2026-03-{day}", "--out", out, "--strict", code=5)
         said.append("quiet_nights" in {reason["code"] for reason in json.loads(answer.stdout)["attention"]})
-
     assert said == [False, False, True, True]
 
 

@@ -80,15 +80,12 @@ def test_a_faulty_contract_is_refused_naming_key_and_remedy(tmp_path, text, plac
     assert place in str(refused.value) and remedy in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("feature", "value", "text"),
-    [
-        (Feature(type="number"), 37.50000001, "37.5"), (Feature(type="number"), float("nan"), "missing"),
-        (Feature(type="boolean"), 1.0, "yes"), (Feature(type="boolean"), 0.0, "no"),
-        (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
-        (Feature(type="category"), "ICU", "ICU"), (Feature(type="category"), None, "missing"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("feature", "value", "text"), [
+    (Feature(type="number"), 37.50000001, "37.5"), (Feature(type="number"), float("nan"), "missing"),
+    (Feature(type="boolean"), 1.0, "yes"), (Feature(type="boolean"), 0.0, "no"),
+    (Feature(type="ordinal", categories=["low", "high"]), 1.0, "high"),
+    (Feature(type="category"), "ICU", "ICU"), (Feature(type="category"), None, "missing"),
+])  # fmt: skip
 def test_a_typed_value_is_shown_as_a_reader_would_write_it(feature, value, text):
     assert feature.shown(value) == text
 
@@ -105,9 +102,8 @@ def starter(tmp_path_factory):
 
 
 def test_the_reference_is_the_one_the_types_give():
-    assert runpy.run_path(str(DOCS / "contract.py"))["reference"]() == (DOCS / "contract.md").read_text(
-        "utf-8"
-    )
+    made = runpy.run_path(str(DOCS / "contract.py"))["reference"]()
+    assert made == (DOCS / "contract.md").read_text("utf-8")
 
 
 def test_every_key_has_a_meaning():
@@ -118,7 +114,6 @@ def test_every_key_has_a_meaning():
 def test_a_starter_contract_has_the_roles_on_top_then_features_and_notes_last(starter):
     lines = starter.splitlines()
     top = lines[: next(i for i, line in enumerate(lines) if line.startswith("[features."))]
-
     assert len(top) <= 30
     keys = [line.split(" = ")[0] for line in top]
     assert {"id", "label", "positive", "# capacity", "# display"} <= {*keys}
@@ -140,9 +135,8 @@ def test_a_code_is_shown_with_the_words_of_the_sites_own_dictionary(tmp_path):
 
     feature = Contract.load(place).features["diag"]
 
-    assert [feature.shown(code) for code in ("I50", "K35", "Z00", None)] == [
-        "I50 Heart failure", "K35 Appendicitis, acute", "Z00", "missing",
-    ]  # fmt: skip
+    shown = {"I50": "I50 Heart failure", "K35": "K35 Appendicitis, acute", "Z00": "Z00", None: "missing"}
+    assert {code: feature.shown(code) for code in shown} == shown
     again = Contract.from_dict(Contract.load(place).to_dict())
     assert again.features["diag"].shown("I50") == "I50 Heart failure"
     (tmp_path / "icd.csv").unlink()

@@ -56,9 +56,7 @@ def test_a_table_is_typed_by_its_contract(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
 def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, encoding):
     text = "id,größe,station\nMüller,1.5,Süd\nÅse,2.5,Nord\n".replace(",", delimiter)
-
     cohort = read_cohort(written(tmp_path, text, encoding=encoding), id="id")
-
     assert cohort.id.tolist() == ["Müller", "Åse"]
     assert cohort.features["größe"].tolist() == [1.5, 2.5]
     assert cohort.source.of_csv("delimiter") == delimiter
@@ -66,17 +64,14 @@ def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, enc
     assert encoding in cohort.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("cells", "values"),
-    [
-        (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]), (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
-        (["1.234", "2,5", "1.234.567,8"], [1234.0, 2.5, 1234567.8]),
-        (["1'234.5", "2’345", "7"], [1234.5, 2345.0, 7.0]),
-        (["1 234,5", "2\u202f345,5", "3\u00a0456"], [1234.5, 2345.5, 3456.0]),
-        (["0,125", "0,250"], [0.125, 0.25]), (["1.234", "2.345"], [1.234, 2.345]),
-        (["'7", "'7.5", "\u22122.5"], [7.0, 7.5, -2.5]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cells", "values"), [
+    (["3,5", "12,25", "7"], [3.5, 12.25, 7.0]), (["1,234", "2.5", "1,234,567"], [1234.0, 2.5, 1234567.0]),
+    (["1.234", "2,5", "1.234.567,8"], [1234.0, 2.5, 1234567.8]),
+    (["1'234.5", "2’345", "7"], [1234.5, 2345.0, 7.0]),
+    (["1 234,5", "2\u202f345,5", "3\u00a0456"], [1234.5, 2345.5, 3456.0]),
+    (["0,125", "0,250"], [0.125, 0.25]), (["1.234", "2.345"], [1.234, 2.345]),
+    (["'7", "'7.5", "\u22122.5"], [7.0, 7.5, -2.5]),
+])  # fmt: skip
 def test_numbers_are_read_by_the_marks_of_their_own_column(tmp_path, cells, values):
     assert column(tmp_path, cells) == values
 
@@ -88,14 +83,11 @@ def test_a_column_that_leaves_its_mark_open_is_written_as_the_others_are(tmp_pat
     assert german.features["a"].tolist() == [1.5, 2.5] and "decimal comma" in german.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("cells", "order"),
-    [
-        (["2024-01-31", "2024-02-29"], None), (["2024/01/31", "2024.2.29"], None),
-        (["31.01.2024", "29.2.2024"], "dmy"), (["31/01/24", "29/02/24"], "dmy"),
-        (["01/31/2024", "2/29/2024"], "mdy"), (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cells", "order"), [
+    (["2024-01-31", "2024-02-29"], None), (["2024/01/31", "2024.2.29"], None),
+    (["31.01.2024", "29.2.2024"], "dmy"), (["31/01/24", "29/02/24"], "dmy"),
+    (["01/31/2024", "2/29/2024"], "mdy"), (["31.01.2024 00:00", "29.02.2024 0:00:00"], "dmy"),
+])  # fmt: skip
 def test_dates_are_read_in_the_order_of_the_contract(tmp_path, cells, order):
     path = written(tmp_path, "x,day\n" + "".join(f"1,{cell}\n" for cell in cells))
     cohort = read_cohort(path, with_feature().with_roles(time="day", date_order=order))
@@ -119,10 +111,8 @@ def test_yes_and_no_are_read_in_the_usual_languages(tmp_path, yes, no):
 
 
 def test_excels_apostrophe_is_no_part_of_a_code_but_an_id_is_kept_as_it_stands(tmp_path):
-    cohort = read_cohort(
-        written(tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n"), id="id"
-    )
-
+    path = written(tmp_path, "id,code,town\n'007,'01,'s-Gravenhage\n'008,02,'s-Graveland\n")
+    cohort = read_cohort(path, id="id")
     assert cohort.id.tolist() == ["'007", "'008"]
     assert cohort.features["code"].tolist() == ["01", "02"]
     assert cohort.features["town"].tolist() == ["'s-Gravenhage", "'s-Graveland"]
@@ -132,10 +122,8 @@ def test_a_gzipped_file_a_directory_and_a_glob_give_the_rows_in_file_order(tmp_p
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"id,a\n3,3.5\n"))
     written(tmp_path, "a,id\n1.5,1\n2.5,2\n", "a.csv")
     written(tmp_path, "not a table", "README.md")
-
     directory = read_cohort(tmp_path, id="id")
     matched = read_cohort(tmp_path / "*.csv*", id="id")
-
     assert directory.id.tolist() == matched.id.tolist() == ["1", "2", "3"]
     assert directory.features["a"].tolist() == [1.5, 2.5, 3.5]
     assert directory.rows.tolist() == [1, 2, 3]
@@ -168,30 +156,24 @@ IDS = st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, unique=True)
 @settings(max_examples=40)
 @given(IDS)
 def test_ids_survive_whatever_their_text(tmp_path_factory, ids):
-    path = tmp_path_factory.getbasetemp() / "ids.parquet"
-    pq.write_table(pa.table({"id": ids, "x": np.arange(len(ids)) + 0.5}), path)
-    table = tmp_path_factory.getbasetemp() / "ids.csv"
+    native = tmp_path_factory.getbasetemp() / "ids.parquet"
+    pq.write_table(pa.table({"id": ids, "x": np.arange(len(ids)) + 0.5}), native)
     quoted = ['"' + text.replace('"', '""') + '"' for text in ids]
-    table.write_bytes(("id,x\n" + "".join(f"{text},{i}.5\n" for i, text in enumerate(quoted))).encode())
-    contract = Contract.from_dict({"cohort": {"id": "id"}, "features": {"x": {"type": "number"}}})
-
-    assert read_cohort(path, contract).id.tolist() == ids
-    assert read_cohort(table, contract).id.tolist() == ids
+    table = "id,x\n" + "".join(f"{text},{i}.5\n" for i, text in enumerate(quoted))
+    contract = with_feature().with_roles(id="id")
+    for path in (native, written(native.parent, table, "ids.csv")):
+        assert read_cohort(path, contract).id.tolist() == ids
 
 
 @settings(max_examples=40)
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_numbers_are_the_same_bits_from_csv_and_parquet(tmp_path_factory, numbers):
-    folder = tmp_path_factory.getbasetemp()
+    native = tmp_path_factory.getbasetemp() / "numbers.parquet"
     cells = "".join(f"{'' if x is None else repr(x)},-\n" for x in numbers)
-    path = written(folder, "x,other\n" + cells, "numbers.csv")
-    pq.write_table(pa.table({"x": pa.array(numbers, pa.float64())}), folder / "numbers.parquet")
-
-    text, native = (
-        read_cohort(p, with_feature()).features["x"].to_numpy() for p in (path, folder / "numbers.parquet")
-    )
-
-    np.testing.assert_array_equal(text, native)
+    text = written(native.parent, "x,other\n" + cells, "numbers.csv")
+    pq.write_table(pa.table({"x": pa.array(numbers, pa.float64())}), native)
+    values = [read_cohort(path, with_feature()).features["x"] for path in (text, native)]
+    np.testing.assert_array_equal(*values)
 
 
 def test_missing_values_are_those_the_contract_names_and_empty_cells(tmp_path):
@@ -207,19 +189,16 @@ def test_censored_values_are_read_by_the_contracts_rule(tmp_path, rule, low, hig
 PADDED = [f"{number:05}" for number in range(417, 30_000, 113)]
 
 
-@pytest.mark.parametrize(
-    ("past", "tonight", "words"),
-    [
-        (PADDED, [str(int(name)) for name in PADDED[:40]], ["characters", "zeros in front"]),
-        (PADDED, [str(int(name)) for name in PADDED[-40:]], []),
-        (PADDED, [f"{int(name):08}" for name in PADDED[:40]], ["8 characters long, in training 5"]),
-        ([str(int(name)) for name in PADDED], ["123456", "98765"], []),
-        ([str(int(name)) for name in PADDED], PADDED[:9], ["with zeros in front"]),
-        (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
-        ([f"P{name}" for name in PADDED], PADDED[-9:], ["5 characters", "digits alone"]),
-        ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("past", "tonight", "words"), [
+    (PADDED, [str(int(name)) for name in PADDED[:40]], ["characters", "zeros in front"]),
+    (PADDED, [str(int(name)) for name in PADDED[-40:]], []),
+    (PADDED, [f"{int(name):08}" for name in PADDED[:40]], ["8 characters long, in training 5"]),
+    ([str(int(name)) for name in PADDED], ["123456", "98765"], []),
+    ([str(int(name)) for name in PADDED], PADDED[:9], ["with zeros in front"]),
+    (["0007", "12", *(f"P{name}" for name in PADDED)], ["9", "11"], []),
+    ([f"P{name}" for name in PADDED], PADDED[-9:], ["5 characters", "digits alone"]),
+    ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
+])  # fmt: skip
 def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, tonight, words):
     shapes = [id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight[:1], tonight[1:])]
     differences = other_shape(shapes[0], joined_shapes(*shapes[1:]))
@@ -230,9 +209,7 @@ def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, ton
 def test_times_coordinates_and_subgroups_are_read_by_role(tmp_path):
     path = written(tmp_path, "d,x,y,z,s,f\n2024-01-31,1,2,3,m,0.5\n2024-02-01T06:30:00+02:00,4,5,6,,1.5\n")
     roles = {"time": "d", "coordinates": ["x", "y", "z"], "subgroup": ["s"]}
-
     cohort = read_cohort(path, Contract.from_dict({"cohort": roles, "features": {"f": {"type": "number"}}}))
-
     assert cohort.time.astype(str).tolist() == ["2024-01-31T00:00:00.000000", "2024-02-01T04:30:00.000000"]
     assert cohort.coordinates.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert absent(cohort.subgroups["s"]).tolist() == [False, True]

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,7 +34,6 @@ def test_bad_cell_is_refused_by_column_and_row_with_a_remedy(tmp_path, name, cel
     path = written(tmp_path, f"{HEADER}\n{GOOD}\n\n{','.join(cells.values())}\n")
     with pytest.raises(CohortError) as refused:
         read_cohort(path, CONTRACT)
-
     (line,) = refused.value.violations
     assert f"column '{name}', row 2:" in line and remedy in line
     assert "S3CRET" not in line and "7654" not in line
@@ -42,13 +42,10 @@ def test_bad_cell_is_refused_by_column_and_row_with_a_remedy(tmp_path, name, cel
 def test_all_violations_come_together_and_many_rows_are_counted(tmp_path):
     bad = "".join(f"S3CRET{i},S3CRET,S3CRET,S3CRET,S3CRET\n" for i in range(20))
     path = written(tmp_path, f"{HEADER}\n{GOOD}\n{bad}too,few\n{HEADER}\n")
-
     violations, _ = check_cohort(path, CONTRACT)
-
     assert len(violations) == 6
-    assert any("column 'age', rows 2, 3, 4, 5, 6 and 15 more" in line for line in violations)
-    assert any("row 22" in line and "fewer cells" in line for line in violations)
-    assert any("row 23" in line and "header" in line for line in violations)
+    for words in (r"column 'age', rows 2, 3, 4, 5, 6 and 15 more", r"row 22.*fewer cells", r"row 23.*header"):
+        assert any(re.search(words, line) for line in violations)
     assert "S3CRET" not in " ".join(violations)
 
 
@@ -66,13 +63,10 @@ def test_rows_without_a_label_are_refused_only_where_labels_are_needed(tmp_path)
     assert read_cohort(path, label="label").label.tolist() == ["yes", "", "no"]
 
 
-@pytest.mark.parametrize(
-    ("cells", "words", "rule"),
-    [
-        (["1.5", "2.5", "7654,5"], r"row 3: a decimal comma.*decimal point", {}),
-        (["1", "", "3"], "row 2: missing where", {"missing": "refuse"}),
-    ],
-)
+@pytest.mark.parametrize(("cells", "words", "rule"), [
+    (["1.5", "2.5", "7654,5"], r"row 3: a decimal comma.*decimal point", {}),
+    (["1", "", "3"], "row 2: missing where", {"missing": "refuse"}),
+])  # fmt: skip
 def test_a_cell_is_refused_by_its_columns_mark_and_the_contracts_rule(tmp_path, cells, words, rule):
     with pytest.raises(CohortError, match=words):
         column(tmp_path, cells, **rule)
@@ -81,14 +75,10 @@ def test_a_cell_is_refused_by_its_columns_mark_and_the_contracts_rule(tmp_path, 
 def test_offending_rows_are_left_out_and_counted_once_each_where_the_contract_says_so(tmp_path):
     lenient = CONTRACT.with_roles(on_violation="refuse_rows")
     rows = [GOOD, "2,old,C,yes,I", "3,50,C,no,I", "4,51,B,no,I", "4,52,B,no,I", "short", "6,53,A,t,III"]
-    path = written(tmp_path, HEADER + "\n" + "\n".join(rows) + "\n")
-
+    path = written(tmp_path, "\n".join([HEADER, *rows]) + "\n")
     cohort = read_cohort(path, lenient)
-
-    assert cohort.id.tolist() == ["00123", "6"]
-    assert cohort.rows.tolist() == [1, 7]
-    assert sum(cohort.refused.values()) == 5
-    assert cohort.refused["age: not a number"] == 1
+    assert (cohort.id.tolist(), cohort.rows.tolist()) == (["00123", "6"], [1, 7])
+    assert sum(cohort.refused.values()) == 5 and cohort.refused["age: not a number"] == 1
     assert open_cohort(path, lenient).refused == {}
     with pytest.raises(CohortError, match="every row"):
         read_cohort(written(tmp_path, f"{HEADER}\n1,old,A,t,I\n"), lenient)
@@ -183,7 +173,6 @@ def test_a_text_of_parquet_that_is_not_utf8_is_refused_by_column_and_row(tmp_pat
     latin = pa.Array.from_buffers(pa.string(), 4, texts.buffers())
     table = {"id": list("abcd"), "ward": list("ABAB"), "x": [1.5, 2.0, 3.0, 4.0], "ill": list("ynny")}
     pq.write_table(pa.table(table | {column: latin}), tmp_path / "a.parquet")
-
     with pytest.raises(CohortError, match=rf"column '{column}', row 3: a text that is not UTF-8"):
         read_cohort(tmp_path / "a.parquet", id="id", label="ill")
     assert "row 3" in check_cohort(tmp_path / "a.parquet", label="ill")[0][0]
@@ -194,25 +183,22 @@ def labelled(folder, labels):
     return read_cohort(path, label="y", need_label=True)
 
 
-@pytest.mark.parametrize(
-    ("labels", "asked", "positives"),
-    [
-        (["no", "yes", "yes"], None, ["yes"]), (["a", "b", "b"], None, ["a"]),
-        (["a", "b", "c"], ["a", "c"], ["a", "c"]), (["0.0", "1.0", "1.0"], "1", ["1.0"]),
-        (["0.0", "1.0", "1.0"], None, ["1.0"]), (["-1", "1", "1"], None, ["1"]),
-        (["1", "1", "2"], None, ["2"]), (["Nein", "Ja", "Ja"], None, ["Ja"]),
-        (["1", "other", "1"], None, ["1"]), (["ckd", "ckd", "notckd"], None, ["ckd"]),
-        (["recurrence", "recurrence", "no-recurrence"], None, ["recurrence"]),
-        (["krank", "krank", "gesund"], None, ["krank"]), (["décédé", "décédé", "vivant"], None, ["décédé"]),
-        (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
-        (["not normal", "not normal", "normal"], None, ["not normal"]),
-        (["nodular", "nodular", "flat"], None, ["flat"]), (["HIV+", "HIV+", "HIV-"], None, ["HIV+"]),
-        (["sepsis", "sepsis", "w/o sepsis"], None, ["sepsis"]),
-        (["not cured", "not cured", "cured"], None, ["not cured"]),
-        (["symptomatic", "symptomatic", "asymptomatic"], None, ["symptomatic"]),
-        (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("labels", "asked", "positives"), [
+    (["no", "yes", "yes"], None, ["yes"]), (["a", "b", "b"], None, ["a"]),
+    (["a", "b", "c"], ["a", "c"], ["a", "c"]), (["0.0", "1.0", "1.0"], "1", ["1.0"]),
+    (["0.0", "1.0", "1.0"], None, ["1.0"]), (["-1", "1", "1"], None, ["1"]),
+    (["1", "1", "2"], None, ["2"]), (["Nein", "Ja", "Ja"], None, ["Ja"]),
+    (["1", "other", "1"], None, ["1"]), (["ckd", "ckd", "notckd"], None, ["ckd"]),
+    (["recurrence", "recurrence", "no-recurrence"], None, ["recurrence"]),
+    (["krank", "krank", "gesund"], None, ["krank"]), (["décédé", "décédé", "vivant"], None, ["décédé"]),
+    (["Kontrolle", "Fall", "Fall"], None, ["Fall"]),
+    (["not normal", "not normal", "normal"], None, ["not normal"]),
+    (["nodular", "nodular", "flat"], None, ["flat"]), (["HIV+", "HIV+", "HIV-"], None, ["HIV+"]),
+    (["sepsis", "sepsis", "w/o sepsis"], None, ["sepsis"]),
+    (["not cured", "not cured", "cured"], None, ["not cured"]),
+    (["symptomatic", "symptomatic", "asymptomatic"], None, ["symptomatic"]),
+    (["ckd", "ckd", "notckd"], "notckd", ["notckd"]),
+])  # fmt: skip
 def test_positive_labels(tmp_path, labels, asked, positives):
     """Those asked for, else the affirming, else what is no denial, else the rarer."""
     cohort = labelled(tmp_path, labels)
@@ -220,29 +206,23 @@ def test_positive_labels(tmp_path, labels, asked, positives):
     assert cohort.y(asked).tolist() == [int(text in positives) for text in labels]
 
 
-@pytest.mark.parametrize(
-    ("labels", "asked", "positives"),
-    [
-        ("abcd", ["a+b", "d"], {"a+b": ("a", "b"), "d": ("d",)}),
-        ("abcd", "b + a", {"b+a": ("b", "a")}),
-        (["C+", "B+", "C"], "C+", {"C+": ("C+",)}),
-        (["C+", "B+", "C"], "C++B+", {"C++B+": ("C+", "B+")}),
-        (["a", "b", "a+b", "c"], "a+b", {"a+b": ("a+b",)}),
-        (["1.0", "2.0", "3.0"], "1+2", {"1.0+2.0": ("1.0", "2.0")}),
-    ],
-)
+@pytest.mark.parametrize(("labels", "asked", "positives"), [
+    ("abcd", ["a+b", "d"], {"a+b": ("a", "b"), "d": ("d",)}),
+    ("abcd", "b + a", {"b+a": ("b", "a")}),
+    (["C+", "B+", "C"], "C+", {"C+": ("C+",)}),
+    (["C+", "B+", "C"], "C++B+", {"C++B+": ("C+", "B+")}),
+    (["a", "b", "a+b", "c"], "a+b", {"a+b": ("a+b",)}),
+    (["1.0", "2.0", "3.0"], "1+2", {"1.0+2.0": ("1.0", "2.0")}),
+])  # fmt: skip
 def test_a_plus_joins_labels_unless_it_is_part_of_one(tmp_path, labels, asked, positives):
     assert labelled(tmp_path, [*labels]).positives(asked) == positives
 
 
-@pytest.mark.parametrize(
-    ("labels", "asked", "message"),
-    [
-        (["a", "b", "c"], None, r"3 classes.*--positive A\+B"), (["a", "a"], None, "single class"),
-        (["a", "b", "c"], "a+z", r"a\+z: no row has"), (["a", "b", "c"], ["a+b", "b"], "names b twice"),
-        (["a", "b"], "z", "no row has"), (["healthy", "benign"], None, "both labels read like a no"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("labels", "asked", "message"), [
+    (["a", "b", "c"], None, r"3 classes.*--positive A\+B"), (["a", "a"], None, "single class"),
+    (["a", "b", "c"], "a+z", r"a\+z: no row has"), (["a", "b", "c"], ["a+b", "b"], "names b twice"),
+    (["a", "b"], "z", "no row has"), (["healthy", "benign"], None, "both labels read like a no"),
+])  # fmt: skip
 def test_a_label_that_does_not_say_what_is_positive_is_a_usage_error(tmp_path, labels, asked, message):
     with pytest.raises(UsageError, match=message):
         labelled(tmp_path, labels).positives(asked)

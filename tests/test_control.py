@@ -72,7 +72,6 @@ def test_a_doubled_rate_is_seen_within_two_weeks():
     for _ in range(200):
         (quiet, sizes), (loud, later) = binomial(rng, 240, 0.05, 20), binomial(rng, 240, 0.1, 14)
         seen.append(signals(np.append(quiet, loud), np.append(sizes, later))[20:].any())
-
     assert np.mean(seen) >= 0.99
 
 
@@ -113,44 +112,31 @@ def run(day: int, flagged: int, model: str = "one", recipe: str = "svm") -> Simp
     )  # fmt: skip
 
 
-def to_model(digest: str) -> SimpleNamespace:
-    """A change to another threshold, or a promotion."""
-    return SimpleNamespace(model_after=digest)
-
-
 def test_later_nights_leave_the_limits_as_the_first_twenty_fixed_them():
     quiet = [run(day, 10 + day % 3) for day in range(1, 21)]
     chart = control_charts([*quiet, *(run(day, 40) for day in range(21, 41))], [])[0]
     alone = control_charts(quiet, [])[0]
-
     assert chart.phases[0].points[:20] == alone.phases[0].points
     assert chart.phases[0].frozen and chart.phases[0].centre == alone.phases[0].centre
     assert [reason.words[3:13] for reason in chart.signals] == [f.night for f in chart.phases[0].points[20:]]
 
 
-def test_another_threshold_or_model_begins_a_new_phase_and_says_which_it_was():
-    models = [("one", "svm"), ("two", "svm"), ("three", "svm"), ("four", "logistic")]
-    used = [run(day, 10, *models[(day - 1) // 5]) for day in range(1, 21)]
-    phases = control_charts(used, [to_model("two" + "0" * 61), to_model("two")])[0].phases
+PHASES = [
+    (["one svm", "two svm", "three svm", "four logistic"], ["two" + "0" * 61, "two"], [],
+     ["first night", "threshold changed", "model or threshold changed", "method changed"]),
+    # A promotion begins a phase that says so, whatever else was new.
+    (["one svm", "two svm", "three logistic", "two svm"], ["two"], ["two", "three"],
+     ["first night", "model promoted", "model promoted, another method", "model promoted, another method"]),
+]  # fmt: skip
 
-    assert [phase.began for phase in phases] == [
-        "first night", "threshold changed", "model or threshold changed", "method changed",
-    ]  # fmt: skip
+
+@pytest.mark.parametrize(("models", "revised", "promoted", "began"), PHASES)
+def test_another_model_begins_a_new_phase_and_says_which_it_was(models, revised, promoted, began):
+    used = [run(day, 10, *models[(day - 1) // 5].split()) for day in range(1, 21)]
+    changes, promotions = ([SimpleNamespace(model_after=each) for each in to] for to in (revised, promoted))
+    phases = control_charts(used, changes, promotions)[0].phases
+    assert [phase.began for phase in phases] == began
     assert all(phase.centre is None and not phase.frozen for phase in phases)
-
-
-def test_a_promoted_model_begins_a_phase_that_says_so_whatever_else_was_new():
-    models = [("one", "svm"), ("two", "svm"), ("three", "logistic"), ("two", "svm")]
-    used = [run(day, 10, *models[(day - 1) // 5]) for day in range(1, 21)]
-    promotions = [to_model("two"), to_model("three")]
-    phases = control_charts(used, [to_model("two")], promotions)[0].phases
-
-    assert [phase.began for phase in phases] == [
-        "first night", "model promoted", "model promoted, another method", "model promoted, another method",
-    ]  # fmt: skip
-
-
-def test_a_series_without_a_night_in_force_has_no_chart():
     assert control_charts([], []) == []
 
 
@@ -170,7 +156,6 @@ def told(tmp_path_factory):
 
 def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
     charts = {chart["measure"]: chart for chart in told["series"][0]["control"]}
-
     assert list(charts) == ["workload", "refused", "missing"]
     assert charts["refused"]["signals"] == []
     for measure in ("workload", "missing"):
@@ -182,7 +167,6 @@ def test_the_history_names_the_nights_beyond_the_limits_and_what_to_do(told):
 
 def test_the_page_draws_the_charts_and_says_under_each_what_left_its_limits(told):
     page, words = render_history(told), sentences(HistoryDocument.from_dict(told).series[0])
-
     assert page.count('class="mark signal"') == 2
     assert "On 2026-01-30 24% of the rows read were flagged, above the control limit" in page
     assert "from the first 20 nights, held since" in page

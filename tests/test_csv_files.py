@@ -65,11 +65,9 @@ def test_a_quote_that_is_not_closed_swallows_no_rows_but_is_refused_by_its_row(t
     path = tmp_path / "t.csv"
     path.write_text('id,age,note\n"1\n1",2,3\n\na,b\n' + bad + "\n" + '1,2,"3"\n' * behind)
     file, rows = opened(path), 0
-
     with pytest.raises(CohortError, match=r"^t\.csv, row 3: a quote is not closed"):
         for block in file.blocks(["id"], 16_384):
             rows += block.n_rows
-
     assert rows == 2
 
 
@@ -84,7 +82,6 @@ def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
     wide, narrow = tmp_path / "wide.csv", tmp_path / "narrow.csv"
     wide.write_text(",".join(f"v{i}" for i in range(2000)) + "\n" + ",".join(["x" * 100] * 2000) + "\n")
     narrow.write_text("id,age\n" + ",".join(["x" * 1000] * 300) + "\n")
-
     assert [block.n_rows for block in opened(wide).blocks(["v1999"], 10)] == [1]
     with pytest.raises(CohortError, match="line end missing"):
         list(opened(narrow).blocks(["id"], 10))
@@ -111,13 +108,13 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
 
 def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp_path):
     rows = [f"{30 + i} {i / 2} {'yes' if i % 3 else 'no'}" for i in range(40)]
-    (tmp_path / "plain.txt").write_text("\n".join(["age crp ill", *rows]))
-    (tmp_path / "aligned.txt").write_text(
-        "\n".join(["age  crp   ill", *(r.replace(" ", "   ") for r in rows)])
-    )
-    named = [f'"{i}" {row}' for i, row in enumerate(rows)]
-    (tmp_path / "r.txt").write_text("\n".join(['"age" "crp" "ill"', *named]))
-
+    texts = {
+        "plain": ["age crp ill", *rows],
+        "aligned": ["age  crp   ill", *(row.replace(" ", "   ") for row in rows)],
+        "r": ['"age" "crp" "ill"', *(f'"{i}" {row}' for i, row in enumerate(rows))],
+    }
+    for name, lines in texts.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     assert open_source(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
     for name in ("aligned.txt", "r.txt"):
         with pytest.raises(CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"):

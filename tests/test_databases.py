@@ -22,73 +22,63 @@ from screening.errors import CohortError, UsageError
 
 pytest.importorskip("duckdb", reason="needs DuckDB")
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
-PLACES = ("sqlite", "duckdb", "postgresql")
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
 def kept(request, tmp_path):
     """A function that puts a table into a database of each kind, and gives its URL."""
 
     def put(table: pd.DataFrame, name: str = "past") -> str:
         if request.param == "postgresql":
-            number = abs(hash(request.node.name))
-            url = schema(request.getfixturevalue("postgres"), f"cohort{number}")
-            in_database(table, url, name)
-            return url
+            socket = request.getfixturevalue("postgres")
+            urls.append(urls[0] if urls else schema(socket, f"cohort{abs(hash(request.node.name))}"))
+            in_database(table, urls[0], name)
+            return urls[0]
         return {"sqlite": in_sqlite, "duckdb": in_duckdb}[request.param](table, tmp_path, name)
 
+    urls: list[str] = []
     return put
 
 
 def test_a_table_scores_the_same_from_every_place(logistic_model, kept, tmp_path):
     night = patients(120, seed=3).drop(columns="ill")
     night["crp"] = night["crp"].round(3)
+    database = Database(kept(night, "tonight"), table="tonight")
     places = {
         "csv": written(night, tmp_path / "night.csv"), "parquet": written(night, tmp_path / "night.parquet"),
-        "frame": night, "database": Database(kept(night, "tonight"), table="tonight"),
+        "frame": night, "database": database,
     }  # fmt: skip
-
     first, *others = (
         pq.read_table(score(load_model(logistic_model), place, tmp_path / name).directory / "scores.parquet")
         for name, place in places.items()
     )
+    digests = {read_cohort(database, id="patient").source.files[0].sha256 for _ in "ab"}
 
     assert first["flagged"].to_numpy().any()
     assert all(table.equals(first) for table in others)
+    assert len(digests) == 1
 
 
 def test_a_query_is_answered_and_its_digest_stands_in_the_run(logistic_model, kept, tmp_path):
-    night = patients(120, seed=3)
-    query = tmp_path / "icu.sql"
-    query.write_text(
-        "SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY patient; -- :x"
-    )
-    url = kept(night)
-
-    screen("score", logistic_model, url, "--query", query, "--out", tmp_path / "run")
-
+    """A case is explained from it, too."""
+    night, query = patients(120, seed=3), tmp_path / "icu.sql"
+    query.write_text("SELECT patient, fever, crp, ward FROM past WHERE ward LIKE '%icu%' ORDER BY 1; -- :x")
+    place = [kept(night), "--query", query]
+    screen("score", logistic_model, *place, "--out", tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text())
-    (file,) = document["input"]["files"]
+    (file,), name = document["input"]["files"], document["cases"][0]["id"]
+    told = screen("explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place)
+
     assert file["rows"] == document["counts"]["scored"] == (night["ward"] == "icu").sum()
     assert file["name"] == "icu.sql" and len(file["query_sha256"]) == 64
-    assert file["place"].partition(":")[0] == url.partition(":")[0].partition("+")[0]
+    assert file["place"].partition(":")[0] == place[0].partition(":")[0].partition("+")[0]
+    assert name in told.stdout
 
 
-def test_the_same_rows_have_the_same_digest_and_others_another(kept):
-    url = kept(patients())
-    first, again = (read_cohort(Database(url, table="past"), **ROLES).source.files[0] for _ in "ab")
-    other = read_cohort(patients(), **ROLES).features
-    assert first.sha256 == again.sha256
-    pd.testing.assert_frame_equal(read_cohort(Database(url, table="past"), **ROLES).features, other)
-
-
-@pytest.mark.parametrize(
-    "what",
-    [
-        "", "DELETE FROM past", "SELECT 1 AS a; COMMIT; DELETE FROM past",
-        "SELECT 1 AS a$b$; DELETE FROM past --$b$", "ATTACH 'other.db' AS other",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("what", [
+    "", "DELETE FROM past", "SELECT 1 AS a; COMMIT; DELETE FROM past",
+    "SELECT 1 AS a$b$; DELETE FROM past --$b$", "ATTACH 'other.db' AS other",
+])  # fmt: skip
 def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, kept, tmp_path):
     url, query = kept(patients(50)), tmp_path / "q.sql"
     query.write_text(what)
@@ -99,15 +89,13 @@ def test_a_query_that_is_no_single_select_is_refused_and_nothing_changes(what, k
 
 @pytest.mark.parametrize("end", ["", ";", " ; \n-- done; really\n"])
 def test_what_stands_in_texts_comments_and_names_is_no_statement(end, kept, tmp_path):
-    query = tmp_path / "q.sql"
+    query, url = tmp_path / "q.sql", kept(patients(50))
     query.write_text(
         "-- of tonight; no more\n"
         "WITH a AS (SELECT 'x; delete from past' AS word, crp AS \"update; me\" FROM past)"
         f" SELECT * FROM a /* insert into past; */{end}"
     )
-
-    cohort = read_cohort(Database(kept(patients(50)), query=query))
-
+    cohort = read_cohort(Database(url, query=query))
     assert cohort.names == ["update; me"] and cohort.n_rows == 50
 
 
@@ -144,7 +132,6 @@ def test_postgresql_is_read_in_a_transaction_that_may_change_nothing(postgres, t
     said_to(url, "CREATE SEQUENCE counter", "CREATE TABLE past (a int)")
     query = tmp_path / "q.sql"
     query.write_text("SELECT nextval('counter') AS a")
-
     with pytest.raises(UsageError, match=r"read-only transaction|stopped answering"):
         read_cohort(Database(url, query=query))
 
@@ -165,45 +152,39 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing(logistic_model, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.sql"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "check {place} --model {model}", "init {place} --out {folder}/c.toml",
-        "score {model} {place} --out {folder}/run", "train {place} --label ill --out {folder}/m",
-        "compare {place} --recipes svm --label ill --out {folder}/c",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("command", [
+    "check {place} --model {model}", "init {place} --out {folder}/c.toml",
+    "score {model} {place} --out {folder}/run", "train {place} --label ill --out {folder}/m",
+    "compare {place} --recipes svm --label ill --out {folder}/c",
+])  # fmt: skip
 def test_no_command_tells_the_password(command, logistic_model, tmp_path):
     url = "postgresql://reader:s3cr3t%40%2F:?x@127.0.0.1:1/ward?application_name=hids3cr3tden"
     words = command.format(place=f"{url} --table past --json", model=logistic_model, folder=tmp_path)
     ended = screen(*words.split(), code=2)
-    assert "postgresql://127.0.0.1:1/ward" in ended.stderr
-    assert "s3cr3t" not in ended.output
+    assert "postgresql://127.0.0.1:1/ward" in ended.stderr and "s3cr3t" not in ended.output
+    unnamed = screen("init", url, "--out", tmp_path / "c.toml", code=2)
+    assert "needs --table NAME or --query" in unnamed.stderr and "s3cr3t" not in unnamed.output
+    of_file = screen("init", "past.csv", "--table", "x", "--out", tmp_path / "c.toml", code=2)
+    assert "--table and --query are of databases" in of_file.stderr
 
 
 def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
     url = schema(postgres, "secretive")
     in_database(patients(), url)
-    with_password = url.replace("screen@", "screen:s3cr3t@")
-
-    ended = screen(
-        "train", with_password, "--table", "past", "--label", "ill", "--id", "patient",
-        "--recipe", "logistic", "--search", "1", "--out", tmp_path / "model",
-    )  # fmt: skip
-
-    written_down = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
-    assert b"s3cr3t" not in written_down + ended.output.encode()
-    command = json.loads((tmp_path / "model" / "model.json").read_text())["training"]["command"]
+    quick = ["--label", "ill", "--id", "patient", "--recipe", "logistic", "--search", "1"]
+    place = [url.replace("screen@", "screen:s3cr3t@"), "--table", "past"]
+    ended = screen("train", *place, *quick, "--beside", "none", "--out", tmp_path / "model")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    command = json.loads(files["model.json"])["training"]["command"]
+    assert b"s3cr3t" not in b"".join(files.values()) + ended.output.encode()
     assert "postgresql:///postgres" in command and "--table past" in command
 
 
 def test_errors_of_values_repeat_no_value(kept, tmp_path):
     (tmp_path / "q.sql").write_text("SELECT patient, CAST(ward AS INTEGER) AS ward, ill FROM past")
     url = kept(patients(30).assign(ward="Mrs Smith"))
-
     words = ["init", url, "--query", str(tmp_path / "q.sql"), "--out", str(tmp_path / "c.toml")]
     ended = CliRunner().invoke(app, words)
-
     assert ended.exit_code in (0, 2, 3)
     assert "Smith" not in ended.output
 
@@ -212,12 +193,9 @@ def test_numbers_that_are_none_are_missing_or_refused_by_row_as_in_a_file(kept, 
     table = patients(40)
     table.loc[3, "fever"], table.loc[5, "crp"] = np.inf, np.nan
     contract = read_cohort(patients(40), **ROLES).contract
-
-    from_database, _ = check_cohort(Database(kept(table), table="past"), contract)
-    from_file, _ = check_cohort(written(table, tmp_path / "a.parquet"), contract)
-
-    assert from_database == from_file != []
-    assert "row 4" in from_database[0]
+    places = Database(kept(table), table="past"), written(table, tmp_path / "a.parquet")
+    from_database, from_file = (check_cohort(place, contract)[0] for place in places)
+    assert from_database == from_file and "row 4" in from_database[0]
 
 
 def test_postgresql_types_become_what_they_mean(postgres):
@@ -255,57 +233,26 @@ def test_sqlite_may_hold_several_kinds_in_one_column(tmp_path):
         "UPDATE mixed SET value = '<5' WHERE rowid = 3",
         "UPDATE mixed SET value = x'00ff', other = x'ff' WHERE rowid = 4",
     )
-    contract = read_cohort(
-        pd.DataFrame({"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]}), id="id"
-    ).contract
-
-    violations, _ = check_cohort(Database(url, table="mixed"), contract)
-
-    places = [line.partition(":")[0] for line in violations]
-    assert places == ["column 'value', row 3", "column 'value', row 4", "column 'other', row 4"]
+    table = pd.DataFrame({"id": list("abcd"), "value": [1.0, 2.0, 3.0, 4.5], "other": [1, 2, 3, 5]})
+    violations, _ = check_cohort(Database(url, table="mixed"), read_cohort(table, id="id").contract)
+    places = ["column 'value', row 3", "column 'value', row 4", "column 'other', row 4"]
+    assert [line.partition(":")[0] for line in violations] == places
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("sqlite:///nowhere.db", "no database file"), ("duckdb:///nowhere.db", "no database file"),
-        ("sqlite://", "in memory"), ("nothing://x/y", "knows no database"), ("http//x", "URL"),
-        ("oracle://u:p@h/d", "needs the Python package"), ("sqlite:///{}/ward.db", "no table or view"),
-        ("duckdb:///{}/ward.duckdb", "no table or view"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("url", "words"), [
+    ("sqlite:///nowhere.db", "no database file"), ("duckdb:///nowhere.db", "no database file"),
+    ("sqlite://", "in memory"), ("nothing://x/y", "knows no database"), ("http//x", "URL"),
+    ("oracle://u:p@h/d", "needs the Python package"), ("sqlite:///{}/ward.db", "no table or view"),
+    ("duckdb:///{}/ward.duckdb", "no table or view"),
+])  # fmt: skip
 def test_a_place_that_is_no_database_or_has_no_such_table_is_refused_in_words(url, words, tmp_path):
     in_sqlite(patients(20), tmp_path), in_duckdb(patients(20), tmp_path)
     with pytest.raises(UsageError, match=words):
         read_cohort(Database(url.format(tmp_path), table="nowhere; drop table past"))
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["past.csv", "--table", "x"], "--table and --query are of databases"),
-        (["postgresql://u:pw@h/d"], "needs --table NAME or --query"),
-    ],
-)
-def test_a_table_or_query_is_named_of_a_database_and_of_nothing_else(words, answer, tmp_path):
-    ended = screen("init", *words, "--out", tmp_path / "c.toml", code=2)
-    assert answer in ended.stderr and "pw" not in ended.stderr
-
-
-def test_a_case_of_a_run_from_a_database_is_explained_from_it(logistic_model, kept, tmp_path):
-    night = patients(120, seed=3)
-    place = [kept(night), "--table", "past"]
-    screen("score", logistic_model, *place, "--out", tmp_path / "run")
-    name = pd.read_csv(tmp_path / "run" / "flagged.csv", dtype=str)["id"][0]
-
-    told = screen("explain", tmp_path / "run", name, "--model", logistic_model, "--cohort", *place)
-
-    assert name in told.stdout
-
-
 def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
-    url = schema(postgres, "large")
-    query = tmp_path / "q.sql"
+    url, query = schema(postgres, "large"), tmp_path / "q.sql"
     code = (
         "import sys, resource\n"
         "from screening import Database\n"
@@ -316,13 +263,11 @@ def test_memory_does_not_grow_with_the_rows(postgres, tmp_path):
     )
 
     def peak(n_rows: int) -> int:
-        query.write_text(
-            f"SELECT n, random() AS a, random() AS b, n::text AS t FROM generate_series(1, {n_rows}) n"
-        )
-        answer = subprocess.run(
-            [sys.executable, "-c", code, url, str(query)], capture_output=True, text=True, check=True
-        )
-        rows, kilobytes = map(int, answer.stdout.split())
+        series = f"generate_series(1, {n_rows}) n"
+        query.write_text(f"SELECT n, random() AS a, random() AS b, n::text AS t FROM {series}")
+        words = [sys.executable, "-c", code, url, str(query)]
+        ended = subprocess.run(words, capture_output=True, text=True, check=True)
+        rows, kilobytes = map(int, ended.stdout.split())
         assert rows == n_rows
         return kilobytes
 
@@ -342,51 +287,36 @@ def omop() -> dict[str, pd.DataFrame]:
     rng = np.random.default_rng(0)
     number = np.arange(STAYS)
     later = pd.Timestamp("2026-03-03").date()
-    values = pd.DataFrame(
-        {
-            "visit_occurrence_id": np.repeat(1000 + number, 4),
-            "measurement_concept_id": list(CONCEPTS.values()) * STAYS,
-            "measurement_date": DAY,
-            "value_as_number": rng.normal(40, 5, 4 * STAYS),
-        }
-    )
+    values = pd.DataFrame({
+        "visit_occurrence_id": np.repeat(1000 + number, 4),
+        "measurement_concept_id": list(CONCEPTS.values()) * STAYS, "measurement_date": DAY,
+        "value_as_number": rng.normal(40, 5, 4 * STAYS),
+    })  # fmt: skip
     # A higher value of the next day must not be seen.
     values = pd.concat([values, values.assign(measurement_date=later, value_as_number=999.0)])
     ill = pd.DataFrame({"visit_occurrence_id": 1000 + number[::5], "condition_start_date": later})
     known = pd.DataFrame({"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY})
+    persons = {
+        "person_id": number,
+        "year_of_birth": 1950 + number,
+        "gender_concept_id": 8532 - 25 * (number % 2),
+    }
+    visits = {
+        "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
+        "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,
+    }  # fmt: skip
     return {
-        "person": pd.DataFrame(
-            {
-                "person_id": number,
-                "year_of_birth": 1950 + number,
-                "gender_concept_id": 8532 - 25 * (number % 2),
-            }
-        ),
-        "visit_occurrence": pd.DataFrame(
-            {
-                "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
-                "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,
-            }
-        ),
+        "person": pd.DataFrame(persons),
+        "visit_occurrence": pd.DataFrame(visits),
         "measurement": values,
         "condition_occurrence": pd.concat([ill, known]).assign(condition_concept_id=132797),
-    }  # fmt: skip
+    }
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
-def test_the_example_query_yields_a_cohort(kind, request, tmp_path):
-    if kind == "postgresql":
-        url = schema(request.getfixturevalue("postgres"), "omop")
-        for name, table in omop().items():
-            in_database(table, url, name)
-    else:
-        put = {"sqlite": in_sqlite, "duckdb": in_duckdb}[kind]
-        (url,) = {put(table, tmp_path, name) for name, table in omop().items()}
-
-    cohort = read_cohort(
-        Database(url, query=QUERY), label="sepsis", id="visit_occurrence_id", group="person_id"
-    )
-
+def test_the_example_query_of_the_docs_yields_a_cohort_of_an_omop_database(kept):
+    (url,) = {kept(table, name) for name, table in omop().items()}
+    roles = {"label": "sepsis", "id": "visit_occurrence_id", "group": "person_id"}
+    cohort = read_cohort(Database(url, query=QUERY), **roles)
     assert cohort.names == ["age", "sex", *CONCEPTS]
     assert cohort.n_rows == STAYS
     assert list(np.flatnonzero(cohort.label == "yes")) == list(range(0, STAYS, 5))

@@ -14,6 +14,7 @@ from flow_cohorts import patients, voxels, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from screening import MaxFlagRate, score
 from screening.errors import UsageError
 from screening.schemas.run import RunDocument
 from screening.teaching import deidentified
@@ -43,70 +44,55 @@ def night(tmp_path_factory):
     """The second night of a site that wrote names wherever it could, with a ledger and verdicts."""
     folder = tmp_path_factory.mktemp("Mustermann")
     past = written(patients(200), folder / "past-Mustermann.csv")
-    contract = folder / "contract.toml"
+    model, contract = folder / "model", folder / "contract.toml"
     screen("init", past, "--out", contract)
     text = contract.read_text(encoding="utf-8").replace("[cohort]", '[cohort]\ntitle = "Klinikum Nord"', 1)
     contract.write_text(text, encoding="utf-8")
-    model, ledger = folder / "model", ("--ledger", folder / "screening.db")
-    screen(
-        "train", past, *QUICK, "--contract", contract, "--label", "ill", "--max-flag-rate", "0.3", "--out",
-        model,
-    )  # fmt: skip
+    roles = ("--contract", contract, "--label", "ill", "--max-flag-rate", "0.3")
+    screen("train", past, *QUICK, *roles, "--out", model)
     screen("threshold", model, "--max-flag-rate", "0.35", "--reason", "because Doctor Meyer said so")
-    for day, seed in (("2026-03-01", 7), ("2026-03-02", 7)):
-        table = patients(120, share=0.3, seed=seed).drop(columns="ill")
+    for day in ("2026-03-01", "2026-03-02"):
+        table = patients(120, share=0.3, seed=7).drop(columns="ill")
         tonight = written(table, folder / f"{day}-Mustermann.csv")
+        words = ("--date", day, "--ledger", folder / "screening.db")
         same = ("--accept-delivery", "the same table again")
-        screen("score", model, tonight, "--out", folder / day, "--date", day, *ledger, *same)
+        screen("score", model, tonight, "--out", folder / day, *words, *same)
     return folder / "2026-03-02"
 
 
 @pytest.fixture(scope="module")
 def page(night, tmp_path_factory):
     target = tmp_path_factory.mktemp("copy") / "copy.html"
-    answer = screen(
-        "report", night, "--de-identify", key_in(target.parent / "key"), "--out", target, "--json"
-    )
+    key = key_in(target.parent / "key")
+    answer = screen("report", night, "--de-identify", key, "--out", target, "--json")
     return target.read_text(encoding="utf-8"), json.loads(answer.stdout)
 
 
-def measured(listed: list[dict], owner_of: dict[str, str]) -> int:
-    """The fewest patients behind one line of a list, read from the copy alone but for whose name is whose."""
-    sharing = defaultdict(set)
-    for case in listed:
-        sharing[json.dumps({name: value for name, value in case.items() if name != "id"})].add(
-            owner_of[case["id"]]
-        )
-    return min(map(len, sharing.values()))
-
-
-def assert_hides(document: dict) -> None:
-    run = run_of(document)
-    copy = deidentified(run, KEY)
-    document = copy.run.to_dict()
-    owner_of = {KEY.pseudonym(case.id): case.group or case.id for case in (*run.cases, *run.near_misses)}
-    listed = [*document["cases"], *document["near_misses"]]
-
-    assert len(document["cases"]) == len(run.cases)
-    assert measured(listed, owner_of) == copy.smallest_group >= LEAST
-
-
 def test_on_a_night_five_patients_share_every_line(night):
-    assert_hides(document_of(night))
-
-
-def test_on_a_night_of_voxels_five_patients_share_every_line_not_five_voxels(tmp_path):
-    past = written(voxels(), tmp_path / "past.csv")
-    screen(
-        "train", past, *QUICK[2:], "--recipe", "one_vs_rest", "--label", "tissue", "--group", "patient",
-        "--max-flag-rate", "0.3", "--out", tmp_path / "model",
-    )  # fmt: skip
-    tonight = written(voxels(9, seed=5).drop(columns="tissue"), tmp_path / "t.csv")
-    screen("score", tmp_path / "model", tonight, "--out", tmp_path / "run")
-    run = run_of(document_of(tmp_path / "run"))
-
+    run = run_of(document_of(night))
     copy = deidentified(run, KEY)
+    document, sharing = copy.run.to_dict(), defaultdict(set)
+    owner_of = {KEY.pseudonym(case.id): case.group or case.id for case in (*run.cases, *run.near_misses)}
+    for case in (*document["cases"], *document["near_misses"]):
+        line = json.dumps({name: value for name, value in case.items() if name != "id"})
+        sharing[line].add(owner_of[case["id"]])
+    threshold, cases, below = (
+        copy.run.model.operating_points[0].threshold,
+        copy.run.cases,
+        copy.run.near_misses,
+    )
 
+    assert len(cases) == len(run.cases)
+    assert min(map(len, sharing.values())) == copy.smallest_group >= LEAST
+    # Ranks keep the flagged above the threshold.
+    assert 0 < threshold < 100
+    assert min(case.score for case in cases) >= threshold >= max(case.score for case in below)
+
+
+def test_on_a_night_of_voxels_five_patients_share_every_line_not_five_voxels(tissue, trained, tmp_path):
+    model = trained(tissue, "one_vs_rest", search=1, folds=4, rule=MaxFlagRate(0.3))
+    score(model, voxels(9, seed=5).drop(columns="tissue"), tmp_path / "run")
+    copy = deidentified(run_of(document_of(tmp_path / "run")), KEY)
     assert copy.smallest_group >= LEAST
     assert copy.run.groups is None and copy.run.voxels is None
     assert not [case for case in copy.run.cases if case.group is not None]
@@ -119,7 +105,6 @@ def test_no_name_id_digest_date_or_text_of_the_site_is_anywhere_in_a_copy(night,
              for file in part["files"]}  # fmt: skip
     dates = set(re.findall(r"20\d\d-\d\d-\d\d", json.dumps(document)))
     secrets = {*ids, *digests, *files, *dates, *CANARIES, document["run_id"], document["ledger"]["head"]}
-
     assert all(secrets)
     assert not [secret for secret in secrets if str(secret) in page[0]]
 
@@ -146,27 +131,21 @@ def test_no_exact_figure_of_a_patient_is_anywhere_in_a_copy(night, page):
 def test_what_is_shown_of_a_crowd_is_true_of_each_of_them(night):
     run = run_of(document_of(night))
     before = {KEY.pseudonym(case.id): case for case in (*run.cases, *run.near_misses)}
-
-    copy = deidentified(run, KEY).run
-    told = [(before[case.id], one) for case in copy.cases for one in case.contributions]
-    bands = [(case, one) for case, one in told if " to " in one.value]
+    told = [
+        (own, one)
+        for case in deidentified(run, KEY).run.cases
+        for one in case.contributions
+        for own in before[case.id].contributions
+        if own.feature == one.feature
+    ]
+    bands = [(own, one) for own, one in told if " to " in one.value]
+    words = [(own, one) for own, one in told if " to " not in one.value and one.value != WITHHELD]
 
     assert len(bands) > 20
-    for case, one in bands:
+    for own, one in bands:
         low, high = map(float, one.value.split(" to "))
-        own = next(each for each in case.contributions if each.feature == one.feature)
         assert low <= float(own.value) < high and own.direction == one.direction
-    words = [(case, one) for case, one in told if one not in [b for _, b in bands] and one.value != WITHHELD]
-    for case, one in words:
-        own = next(each for each in case.contributions if each.feature == one.feature)
-        assert own.value == one.value
-
-
-def test_ranks_keep_the_flagged_above_the_threshold(night):
-    copy = deidentified(run_of(document_of(night)), KEY).run
-    threshold = copy.model.operating_points[0].threshold
-    assert 0 < threshold < 100
-    assert min(case.score for case in copy.cases) >= threshold >= max(case.score for case in copy.near_misses)
+    assert all(own.value == one.value for own, one in words)
 
 
 def test_the_same_patient_has_the_same_pseudonym_under_one_key_alone(night):
@@ -177,15 +156,11 @@ def test_the_same_patient_has_the_same_pseudonym_under_one_key_alone(night):
     assert one.date != other.date
 
 
-def test_of_one_to_four_flagged_patients_no_copy_is_made(night):
+def test_of_one_to_four_flagged_patients_no_copy_is_made_and_a_quiet_night_has_one(night):
     run = document_of(night)
-    few = run | {"cases": run["cases"][: LEAST - 1]}
     with pytest.raises(UsageError, match="nobody can be hidden"):
-        deidentified(run_of(few), KEY)
-
-
-def test_a_quiet_night_has_a_copy(night):
-    copy = deidentified(run_of(document_of(night) | {"cases": [], "near_misses": []}), KEY)
+        deidentified(run_of(run | {"cases": run["cases"][: LEAST - 1]}), KEY)
+    copy = deidentified(run_of(run | {"cases": [], "near_misses": []}), KEY)
     assert copy.smallest_group is None and copy.run.cases == []
 
 
@@ -195,10 +170,8 @@ def test_a_quiet_night_has_a_copy(night):
      (b"ab" * 16, 0o600, "openssl rand"), (bytes(range(32)), 0o644, "chmod 600")],
 )  # fmt: skip
 def test_a_key_that_others_could_guess_or_read_is_refused(night, tmp_path, secret, mode, remedy):
-    key = key_in(tmp_path / "key", secret, mode)
-    assert (
-        remedy in screen("report", night, "--de-identify", key, "--out", tmp_path / "x.html", code=2).stderr
-    )
+    words = ("--de-identify", key_in(tmp_path / "key", secret, mode), "--out", tmp_path / "x.html")
+    assert remedy in screen("report", night, *words, code=2).stderr
     assert not (tmp_path / "x.html").exists()
 
 
@@ -229,13 +202,9 @@ def test_a_crowd_is_of_five_patients_and_every_row_is_in_one(rows):
 def test_no_count_under_five_is_told_nor_follows_from_the_sum(counts):
     shown = suppress_small(counts)
     hidden = {name: n for name, n in counts.items() if name not in shown}
-
+    total, all_of_them = sum(hidden.values()), len(hidden) == len([n for n in counts.values() if n])
     assert all(n == 0 or n >= LEAST for n in shown.values())
-    assert (
-        sum(hidden.values()) == 0
-        or sum(hidden.values()) >= LEAST
-        or len(hidden) == len([n for n in counts.values() if n])
-    )
+    assert total == 0 or total >= LEAST or all_of_them
 
 
 @given(st.floats(1e-6, 1))

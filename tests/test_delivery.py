@@ -1,12 +1,20 @@
 """A table that is sound row by row and wrong as a whole: half of it, yesterday's, another ward's."""
 
 import datetime
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
+from commands import screen
+from flow_cohorts import patients, written
 
+from screening import score
+from screening.ledger.database import open_ledger
 from screening.monitoring.delivery import Elsewhere, examine, still_there
+from screening.monitoring.drift import LEAST
 from screening.schemas.run import Delivery
+from screening.store.model import save_model
 
 FIRST = datetime.date(2026, 1, 5)
 ROWS = (40, 41, 39, 40, 42, 38, 40, 41, 40, 39)
@@ -32,27 +40,33 @@ def codes(
     return [("stops: " if one.sure else "") + one.reason.code for one in findings]
 
 
-@pytest.mark.parametrize(
-    ("rows", "still", "expected"),
-    [
-        (40, 33, []), (36, 30, []), (44, 34, []), (20, 17, ["not_whole"]), (40, 16, ["not_whole"]),
-        (40, 0, ["stops: patients_gone"]), (80, 33, ["rows_too_many"]),
-    ],
-)  # fmt: skip
-def test_rows_and_patients_are_held_against_the_nights_before(rows, still, expected):
-    assert codes(came(rows, 10, still), ward()) == expected
+WEEKDAYS = [20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)]
+GROWING = {night(n): came(40 + 2 * n, n, 34 + 2 * n, 38 + 2 * n) for n in range(30)}
+CLINIC = {night(n): came(count, n, 0, WEEKDAYS[n - 1]) for n, count in enumerate(WEEKDAYS)}
+VOXELS = {night(n): came(500 * rows, n).replace(units=rows) for n, rows in enumerate(ROWS[:6])}
+HELD = [
+    (came(40, 10, 33), ward(), []), (came(36, 10, 30), ward(), []), (came(44, 10, 34), ward(), []),
+    (came(20, 10, 17), ward(), ["not_whole"]), (came(40, 10, 16), ward(), ["not_whole"]),
+    (came(40, 10, 0), ward(), ["stops: patients_gone"]), (came(80, 10, 33), ward(), ["rows_too_many"]),
+    # The last night's table written again is known by its patients.
+    (came(40, 10, 40, 40), ward(), ["patients_unchanged"]),
+    # A series says nothing of rows before its own spread is known.
+    (came(12, 4, 10), ward(4), []), (came(12, 5, 10), ward(5), ["not_whole"]),
+    # A table of a day's admissions has other patients every night: nobody is missed.
+    (came(40, 10, 0), ward(still=0), []), (came(10, 10, 0), ward(still=0), ["not_whole"]),
+    (came(100, 30, 92, 98), GROWING, []), (came(40, 30, 36, 98), GROWING, ["not_whole"]),
+    # Weekends of a clinic are known after some weeks.
+    (came(20, 33, 0), CLINIC, []), (came(20, 29, 0), CLINIC, ["not_whole"]),
+    # Two patients of 500 voxels less are not a thousand patients less.
+    (came(18_000, 6).replace(units=36), VOXELS, []),
+    (came(9_000, 6, 15).replace(units=18), VOXELS, ["not_whole"]),
+]  # fmt: skip
 
 
-def test_a_series_says_nothing_of_rows_before_its_own_spread_is_known():
-    assert codes(came(12, 4, 10), ward(4), 4) == []
-    assert codes(came(12, 5, 10), ward(5), 5) == ["not_whole"]
-
-
-def test_where_nobody_stays_nobody_is_missed():
-    """A table of a day's admissions has other patients every night."""
-    past = ward(still=0)
-    assert codes(came(40, 10, 0), past) == []
-    assert codes(came(10, 10, 0), past) == ["not_whole"]
+@pytest.mark.parametrize(("tonight", "past", "expected"), HELD)
+def test_rows_and_patients_are_held_against_the_nights_before(tonight, past, expected):
+    number = (datetime.date.fromisoformat(tonight.earlier) - FIRST).days + 1
+    assert codes(tonight, past, number) == expected
 
 
 def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted():
@@ -63,41 +77,16 @@ def test_half_a_ward_three_nights_running_is_named_three_times_and_then_accepted
         assert [one.reason.code for one in findings] == ["not_whole"]
         past[night(number)] = delivery
     past[night(12)] = delivery.replace(accepted="half of the ward is closed")
-
     assert codes(came(20, 13, 16, 20), past, 13) == []
 
 
-def test_a_growing_ward_is_followed():
-    past = {night(n): came(40 + 2 * n, n, 34 + 2 * n, 38 + 2 * n) for n in range(30)}
-    assert codes(came(100, 30, 92, 98), past, 30) == []
-    assert codes(came(40, 30, 36, 98), past, 30) == ["not_whole"]
-
-
-def test_weekends_of_a_clinic_are_known_after_some_weeks():
-    rows = [20 if (FIRST + datetime.timedelta(days=n)).weekday() > 4 else 60 for n in range(28)]
-    past = {night(n): came(count, n, 0, rows[n - 1]) for n, count in enumerate(rows)}
-    assert codes(came(20, 33, 0), past, 33) == []
-    assert codes(came(20, 29, 0), past, 29) == ["not_whole"]
-
-
-def test_rows_of_one_patient_come_and_go_together():
-    """Two patients of 500 voxels less are not a thousand patients less."""
-    counts = 500 * np.array(ROWS[:6])
-    past = {night(n): came(int(rows), n).replace(units=ROWS[n]) for n, rows in enumerate(counts)}
-    assert codes(came(18_000, 6).replace(units=36), past, 6) == []
-    assert codes(came(9_000, 6, 15).replace(units=18), past, 6) == ["not_whole"]
-
-
-@pytest.mark.parametrize(
-    ("same", "expected"),
-    [
-        ([Elsewhere(night(9))], ["stops: table_of_another_night"]),
-        ([Elsewhere(night(12), "ward-7")], ["stops: table_of_another_night"]),
-        ([Elsewhere(night(10), "ward-7")], ["table_of_another_series"]),
-        ([Elsewhere(night(10), "ward-9.falls", differs=False)], []),
-        ([Elsewhere(night(10))], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("same", "expected"), [
+    ([Elsewhere(night(9))], ["stops: table_of_another_night"]),
+    ([Elsewhere(night(12), "ward-7")], ["stops: table_of_another_night"]),
+    ([Elsewhere(night(10), "ward-7")], ["table_of_another_series"]),
+    ([Elsewhere(night(10), "ward-9.falls", differs=False)], []),
+    ([Elsewhere(night(10))], []),
+])  # fmt: skip
 def test_a_table_that_was_there_before(same, expected):
     """Two screens may read one ward's table every night; the same night again is no other night."""
     assert codes(came(40, 10), ward(), same_table=same) == expected
@@ -105,7 +94,6 @@ def test_a_table_that_was_there_before(same, expected):
 
 def test_what_the_contract_states_and_ids_of_another_shape():
     stated = {"files_expected": 3, "n_files": 2, "rows_expected": (60, 120)}
-
     assert codes(came(40, 0), {}, 0, **stated) == ["files_unexpected", "rows_unexpected"]
     other = {"other_ids": ["4 characters long"]}
     assert codes(came(40, 0), {}, 0, **other) == ["stops: ids_of_another_shape"]
@@ -114,16 +102,13 @@ def test_what_the_contract_states_and_ids_of_another_shape():
     assert not findings and later.found == taken.found
 
 
-@pytest.mark.parametrize(
-    ("oldest", "newest", "past", "expected"),
-    [
-        (0, 0, {"oldest": 0, "newest": 0}, []), (1, 1, {"oldest": 0, "newest": 0}, ["rows_too_old"]),
-        (20, 1, {"oldest": 20, "newest": 0}, []), (20, 9, {"oldest": 20, "newest": 0}, ["rows_too_old"]),
-        (0, -2, {"oldest": 20, "newest": 0}, ["rows_of_days_to_come"]),
-        (0, -2, {"oldest": 20, "newest": -3}, []), (3, 3, None, ["rows_too_old"]), (1, 1, None, []),
-        (60, 20, None, []), (60, 40, None, ["rows_too_old"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("oldest", "newest", "past", "expected"), [
+    (0, 0, {"oldest": 0, "newest": 0}, []), (1, 1, {"oldest": 0, "newest": 0}, ["rows_too_old"]),
+    (20, 1, {"oldest": 20, "newest": 0}, []), (20, 9, {"oldest": 20, "newest": 0}, ["rows_too_old"]),
+    (0, -2, {"oldest": 20, "newest": 0}, ["rows_of_days_to_come"]),
+    (0, -2, {"oldest": 20, "newest": -3}, []), (3, 3, None, ["rows_too_old"]), (1, 1, None, []),
+    (60, 20, None, []), (60, 40, None, ["rows_too_old"]),
+])  # fmt: skip
 def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
     """In days before it; tables of one day are held to that, tables of stays to how often somebody comes."""
     nights = {
@@ -131,20 +116,146 @@ def test_the_newest_row_beside_the_night(oldest, newest, past, expected):
         for number, (day, one) in enumerate(ward().items())
     }
     tonight = came(40, 10, oldest=night(10 - oldest), newest=night(10 - newest))
-
     assert codes(tonight, nights if past else {}) == expected
-
-
-def test_the_last_nights_table_written_again_is_known_by_its_patients():
-    assert codes(came(40, 10, 40, 40), ward()) == ["patients_unchanged"]
 
 
 def test_patients_of_large_nights_are_compared_on_the_hashes_that_both_kept():
     rng = np.random.default_rng(0)
     everybody = rng.permutation(100_000)[:3000].tolist()
-    stayed, new = everybody[:2400], rng.integers(100_000, 2**32, 600).tolist()
-
-    before, still = still_there(sorted(everybody)[:500], sorted([*stayed, *new])[:500], 500)
-
+    tonight = [*everybody[:2400], *rng.integers(100_000, 2**32, 600).tolist()]
+    before, still = still_there(sorted(everybody)[:500], sorted(tonight)[:500], 500)
     assert 400 < before <= 500 and 0.76 < still / before < 0.84
     assert still_there([1, 2, 3], [2, 3, 4], 500) == (3, 2)
+
+
+POOL = patients(700, seed=3)
+
+
+def beds(number: int, n: int = 60, leave: int = 6) -> pd.DataFrame:
+    """The ward's table of a night: every night some of the patients are others."""
+    return POOL.iloc[leave * number : leave * number + n].drop(columns="ill")
+
+
+@pytest.fixture(scope="module")
+def model(cohort, trained):
+    return trained(cohort, "logistic", search=1)
+
+
+@pytest.fixture
+def site(model, tmp_path):
+    """A ledger with six nights of the ward, and the model as a directory."""
+    save_model(model, tmp_path / "model")
+    with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
+        for number in range(6):
+            table = written(beds(number), tmp_path / f"{number}.csv")
+            run = score(model, table, tmp_path / f"run{number}", date=f"2026-01-0{number + 1}", ledger=ledger)
+            assert not {"not_whole", "patients_gone"} & {reason.code for reason in run.attention}
+    return tmp_path
+
+
+def scored(site, table, *words: object, code: int = 0, day: int = 7):
+    asked = ("--date", f"2026-01-{day:02}", "--ledger", site / "ledger.db", "--out", site / f"run{day}")
+    return screen("score", site / "model", table, *asked, "--json", *words, code=code)
+
+
+def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
+    """The ledger keeps counts and no value of a delivery."""
+    table = written(beds(6).iloc[::2], site / "half.csv")
+    attention = json.loads(scored(site, table).stdout)["attention"]
+    page, document = (
+        (site / "run7" / "report.html").read_text(),
+        json.loads((site / "run5/run.json").read_text()),
+    )
+    whole = Delivery(**document["delivery"])
+
+    usual = [reason["code"] for reason in attention if "usual after the last nights" in reason["words"]]
+    assert usual == ["not_whole"]
+    assert "30 rows came" in page and "27 of 60 patients of 2026-01-06 still here" in page
+    assert (whole.rows, whole.earlier, whole.before, whole.still) == (60, "2026-01-05", 60, 54)
+
+
+def test_who_has_left_is_told_from_who_is_no_longer_flagged(site, model):
+    well = written(beds(6).assign(fever=36.0, crp=1.0), site / "well.csv")
+    with open_ledger(site / "ledger.db") as ledger:
+        run = score(model, well, site / "well", date="2026-01-07", ledger=ledger)
+    since, there = run.document["since"], set(beds(6)["patient"])
+    assert since["left"] == [name for name in since["gone"] if name not in there]
+    assert 0 < len(since["left"]) < len(since["gone"])
+
+
+def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
+    """Numbers where training had text with zeros in front: every case would be a new one."""
+    numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
+    told = {
+        site / "5.csv": [
+            "The table is that of the night of 2026-01-06, byte for byte",
+            "--accept-delivery REASON",
+        ],
+        written(beds(60), site / "other.csv"): ["0 of 60 patients of 2026-01-06 are still there"],
+        numbers: ["written otherwise", "without the zeros"],
+    }
+    for table, words in told.items():
+        said = scored(site, table, code=3).stderr
+        assert all(word in said for word in words)
+    assert not (site / "run7").exists()
+
+
+def test_an_accepted_delivery_is_scored_says_why_and_is_found_again(site):
+    words = ("--accept-delivery", "holiday: nobody came or left")
+    first = json.loads(scored(site, site / "5.csv", *words).stdout)
+    document = json.loads((site / "run7" / "run.json").read_text())
+    again = json.loads(scored(site, site / "5.csv").stdout)
+
+    assert document["delivery"]["accepted"] == words[1]
+    assert document["delivery"]["found"][0] == "table_of_another_night"
+    assert words[1] in (site / "run7" / "report.html").read_text()
+    assert again["run_id"] == first["run_id"] and again["attention"] == first["attention"]
+    screen("score", site / "model", site / "5.csv", "--out", site / "x", "--accept-delivery", " ", code=2)
+
+
+def test_one_table_for_two_wards_is_named(site, model):
+    """Where both are of one model, or had tables of their own on the night before."""
+    table = written(beds(6), site / "6.csv")
+    codes = [
+        {reason["code"] for reason in json.loads(scored(site, table, "--series", name).stdout)["attention"]}
+        for name in ("ward-7", "ward-9")
+    ]
+    assert ["table_of_another_series" in some for some in codes] == [False, True]
+
+
+def test_after_twenty_nights_of_its_own_a_ward_is_not_held_against_training(model, tmp_path):
+    """A ward of feverish patients differs from training every night, and from itself when it changes."""
+    runs = []
+    with open_ledger(tmp_path / "ledger.db", make=True) as ledger:
+        for number in range(LEAST + 2):
+            table, run = beds(number, 50, 30), tmp_path / f"run{number}"
+            table["fever"] += 0.8 if number <= LEAST else 2.2
+            runs.append(score(model, table, run, date=f"2026-01-{number + 1:02}", ledger=ledger))
+    early, usual, changed = ({(one.code, one.column) for one in runs[n].attention} for n in (0, -2, -1))
+
+    fever = ("values_differ", "fever")
+    assert fever in early and fever not in usual and fever in changed
+    assert fever in {(one["code"], one["column"]) for one in runs[-2].document["unlike_training"]}
+    assert "like this series’ own nights" in (tmp_path / f"run{LEAST}" / "report.html").read_text()
+    assert "on this series' last 20 nights" not in str(runs[-2].attention)
+
+
+def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
+    """Yesterday's table in tonight's place fails the series, until its delivery is accepted."""
+    for number in (5, 6):
+        written(beds(5), site / f"2026-01-{number + 1:02}.csv")
+    (site / "NIGHT.toml").write_text(
+        '[site]\nledger = "l.db"\nruns = "runs"\npublish = "pages"\n'
+        '[series.ward]\nmodel = "model"\ncohort = "{date}.csv"\ncatch_up = 0\n'
+    )
+    run = ("run", site / "NIGHT.toml", "--json", "--date")
+    screen(*run, "2026-01-06")
+
+    stopped = json.loads(screen(*run, "2026-01-07", code=3).stdout)["series"][0]
+    accepted = ("--accept-delivery", "static test table")
+    screen(*run, "2026-01-07", *accepted, code=2)
+    taken = json.loads(screen(*run, "2026-01-07", "--only", "ward", *accepted).stdout)["series"][0]
+    later = json.loads(screen(*run, "2026-01-07").stdout)["series"][0]
+
+    assert "byte for byte" in stopped["said"]
+    assert (taken["status"], later["status"]) == ("published", "unchanged")

@@ -28,10 +28,7 @@ def visits(patients: int = PATIENTS, rows: int = ROWS, seed: int = 0) -> tuple[n
 
 def named() -> pd.DataFrame:
     who, table = visits()
-    names = [
-        f"rec_R1_S{patient:02d}_{row}" for patient, row in zip(who, np.tile(range(1, 6), 40), strict=True)
-    ]
-    return table.assign(name=names)
+    return table.assign(name=[f"rec_R1_S{patient:02d}_{row % 5 + 1}" for row, patient in enumerate(who)])
 
 
 def in_first_rows() -> pd.DataFrame:
@@ -46,9 +43,8 @@ def kinds(table: pd.DataFrame) -> dict[str, str | None]:
     return {sign.kind: sign.column for sign in signs(frame)}
 
 
-def trained(table: pd.DataFrame, folder, **roles):
+def trained(table: pd.DataFrame, folder, independent=False, **roles):
     table.to_csv(folder / "past.csv", index=False)
-    independent = roles.pop("independent", False)
     cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", **roles)
     return train(cohort, "logistic", search=1, repeats=1, beside=(), jobs=1, independent=independent)
 
@@ -60,34 +56,26 @@ def with_index(header: str) -> pd.DataFrame:
     return table
 
 
-def numbered() -> pd.DataFrame:
-    who, table = visits()
-    return table.assign(patient_id=who + 500)
-
-
 STOPPED = {
     "a running end": (named(), {}, "40 stems with a running end.*--group 'name'.*--independent"),
     "an id": (named(), {"id": "name"}, "40 stems with a running end.*--group 'name'"),
     "a nameless index": (with_index(""), {}, "40 stems.*Write a name above that column"),
     "an index": (with_index("Unnamed: 0"), {}, "40 stems.*--group 'Unnamed: 0'"),
     "first rows": (in_first_rows(), {}, "Fill column 'patient' down"),
-    "a number that repeats": (numbered(), {}, "--group 'patient_id'"),
+    "a number that repeats": (visits()[1].assign(patient_id=visits()[0] + 500), {}, "--group 'patient_id'"),
 }
 
 
 @pytest.mark.parametrize(("table", "roles", "words"), STOPPED.values(), ids=STOPPED.keys())
-def test_rows_that_surely_share_patients_stop_training_and_an_id_does_not_silence_it(
-    tmp_path, table, roles, words
-):
+def test_rows_that_surely_share_patients_stop_training(tmp_path, table, roles, words):
+    """And an id does not silence it."""
     with pytest.raises(UsageError, match=words):
         trained(table, tmp_path, **roles)
 
 
 def test_a_group_of_stems_keeps_patients_whole_in_training_and_in_scoring(tmp_path):
     model = trained(named(), tmp_path, id="name", group="name")
-
     held_out, scored = model.held_out, model.score_frame(tmp_path / "past.csv")
-
     assert model.facts.validation.n_groups == PATIENTS
     folds = pd.DataFrame({"group": held_out["group"], "fold": held_out["fold"]})
     assert folds.groupby("group")["fold"].nunique().max() == 1
@@ -111,14 +99,36 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     _, table = visits(200, 2)
     height = np.random.default_rng(1).normal(170, 10, 200).round(1)
-    table = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0).reset_index(drop=True)
-    assert "copies" in kinds(table)
+    shuffled = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0)
+    assert "copies" in kinds(shuffled.reset_index(drop=True))
 
 
 def test_an_unnamed_column_whose_values_lie_together_is_proposed():
     who, table = visits(100, 4)
-    shuffled = np.random.default_rng(0).permutation(100)
-    assert set(kinds(table.assign(pig=shuffled[who])).values()) == {"pig"}
+    pig = np.random.default_rng(0).permutation(100)[who]
+    assert set(kinds(table.assign(pig=pig)).values()) == {"pig"}
+
+
+def test_beds_of_rooms_are_no_patients():
+    """Two beds of a room are two patients: a column called after a place is no stem of rows."""
+    rng = np.random.default_rng(2)
+    beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
+    values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
+    table = pd.DataFrame({"bed": beds, "ill": "no"} | values)
+    assert "stem" not in kinds(table)
+    assert "stem" in kinds(table.rename(columns={"bed": "sample"}))
+
+
+@pytest.mark.parametrize("by", [None, ["sex", "age", "crp"]])
+def test_independent_patients_are_left_in_peace(by):
+    """As they came, and sorted."""
+    _, table = visits(300, 1)
+    rng = np.random.default_rng(0)
+    centre = np.sort(rng.integers(10, 40, 300))
+    number = pd.Series(centre).groupby(centre).cumcount() + 1
+    table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
+    table["troponin"] = np.where(rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan)
+    assert kinds(table.sort_values(by or "id", kind="stable").reset_index(drop=True)) == {}
 
 
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
@@ -127,7 +137,6 @@ def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
     table = pd.DataFrame(rng.integers(0, 8, (1500, 3)), columns=["stage", "grade", "visits"])
     table = table.assign(smokes=rng.integers(0, 2, 1500), income=rng.normal(size=1500))
     score = table @ [1.0, np.sqrt(2), np.sqrt(3), 0.7, 0.001]
-
     assert not kinds(table.iloc[np.argsort(score)].assign(ill="no"))
 
 
@@ -146,31 +155,6 @@ def test_what_patients_of_one_region_share_makes_no_patient_of_them(order):
     assert not kinds(table.assign(ill="no"))
 
 
-@pytest.mark.parametrize("order", ["as they came", "sorted"])
-def test_independent_patients_are_left_in_peace(order):
-    _, table = visits(300, 1)
-    rng = np.random.default_rng(0)
-    centre = np.sort(rng.integers(10, 40, 300))
-    number = pd.Series(centre).groupby(centre).cumcount() + 1
-    table["id"] = [f"{c}-{n:03d}" for c, n in zip(centre, number, strict=True)]
-    table["troponin"] = np.where(rng.random(300) < 0.3, rng.integers(1, 10_000, 300), np.nan)
-    if order == "sorted":
-        table = table.sort_values(["sex", "age", "crp"]).reset_index(drop=True)
-
-    assert kinds(table) == {}
-
-
-def test_beds_of_rooms_are_no_patients():
-    """Two beds of a room are two patients: a column called after a place is no stem of rows."""
-    rng = np.random.default_rng(2)
-    beds = [f"{room}-{bed}" for room in range(1, 61) for bed in (1, 2)]
-    values = {"crp": rng.normal(size=120), "age": rng.normal(60, 9, 120)}
-    table = pd.DataFrame({"bed": beds, **values, "ill": np.arange(120) % 3 == 0})
-
-    assert "stem" not in kinds(table)
-    assert "stem" in kinds(table.rename(columns={"bed": "sample"}))
-
-
 def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
     named().to_csv(tmp_path / "past.csv", index=False)
     contract, notes = starter_contract(tmp_path / "past.csv")
@@ -179,19 +163,15 @@ def test_a_starter_contract_proposes_the_stem_and_reads_the_table(tmp_path):
     assert check_cohort(tmp_path / "past.csv", contract)[0] == []
 
 
-def test_a_starter_contract_does_not_take_an_arm_for_the_patient(tmp_path):
-    _, table = visits(200, 1)
-    table.assign(group=np.arange(200) % 2, id=range(1000, 1200)).to_csv(tmp_path / "past.csv", index=False)
-    contract, _ = starter_contract(tmp_path / "past.csv")
-    assert contract.group is None
-    assert contract.id == "id"
+def test_a_starter_contract_does_not_take_an_arm_for_the_patient():
+    table = visits(200, 1)[1].assign(group=np.arange(200) % 2, id=range(1000, 1200))
+    contract, _ = starter_contract(table)
+    assert (contract.group, contract.id) == (None, "id")
 
 
 def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     in_first_rows().to_csv(tmp_path / "past.csv", index=False)
-
     contract, notes = starter_contract(tmp_path / "past.csv")
-
     assert (contract.group, contract.fill_down) == ("patient", ["patient"])
     assert any("is filled down" in note for note in notes)
     cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)

@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 import pydicom
 import pytest
+from commands import screen
 from image_folders import AFFINE, brains, folder_of, table_of
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, MRImageStorage, generate_uid
-from typer.testing import CliRunner
 
 from screening import read_cohort, score, train
-from screening.cli import app
 from screening.imaging.dicom_seg import LPS
 
 PAST, NIGHT = brains(6, classes=2), brains(2, seed=1, classes=2)
@@ -62,20 +61,26 @@ def series_of(values: np.ndarray, affine: np.ndarray, folder: Path, turned: bool
     return folder
 
 
-def exported(run: Path, reference: Path, out: Path) -> tuple[int, str]:
-    words = ["export", str(run), "--to", "dicom-seg", "--reference", str(reference), "--out", str(out)]
-    done = CliRunner().invoke(app, words)
-    return done.exit_code, done.output
+def series_of_all(folder: Path, affine: np.ndarray = AFFINE, turned: bool = False) -> Path:
+    for name, volumes in NIGHT.items():
+        series_of(volumes["flair"], affine, folder / name, turned)
+    return folder
+
+
+def exported(run: Path, reference: Path, out: Path, code: int = 0) -> str:
+    words = ("export", run, "--to", "dicom-seg", "--reference", reference, "--out", out)
+    return screen(*words, code=code).stderr
+
+
+def refused(run: Path, reference: Path, out: Path, words: str) -> str:
+    said = exported(run, reference, out, code=2)
+    assert words in said and not out.exists()
+    return said
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["axial", "sagittal and flipped"])
 def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned):
-    for name, volumes in NIGHT.items():
-        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name, turned)
-
-    code, words = exported(run, tmp_path / "dicom", tmp_path / "out")
-
-    assert code == 0, words
+    exported(run, series_of_all(tmp_path / "dicom", turned=turned), tmp_path / "out")
     rows = pd.read_parquet(run / "scores.parquet")
     for name in NIGHT:
         seg = highdicom.seg.segread(tmp_path / "out" / f"{name}_flags.dcm")
@@ -89,11 +94,8 @@ def test_the_flags_come_back_from_dicom_seg_voxel_by_voxel(run, tmp_path, turned
         assert np.array_equal(found, wanted) and set(WATCHED) == set(own["class"])
         labels = [segment.SegmentLabel for segment in seg.SegmentSequence]
         assert labels == ["Flagged for lesion 1", "Flagged for lesion 2"]
-        assert (
-            seg.PatientID == name
-            and seg.StudyInstanceUID
-            == pydicom.dcmread(tmp_path / "dicom" / name / "0000.dcm").StudyInstanceUID
-        )
+        first = pydicom.dcmread(tmp_path / "dicom" / name / "0000.dcm")
+        assert (seg.PatientID, seg.StudyInstanceUID) == (name, first.StudyInstanceUID)
 
 
 def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres(run, tmp_path):
@@ -113,47 +115,28 @@ def test_a_night_of_several_classes_names_them_and_their_clusters_in_millimetres
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Largest clusters" in page and all(colour in page for colour in colours.values())
 
-    done = CliRunner().invoke(app, ["export", str(run), "--to", "nifti", "--out", str(tmp_path / "maps")])
-
-    assert done.exit_code == 0
+    screen("export", run, "--to", "nifti", "--out", tmp_path / "maps")
     assert json.loads((tmp_path / "maps" / "volumes.json").read_text())["classes"] == {"1": "1", "2": "2"}
     for name in NIGHT:
         own = rows[rows["group"] == name]
         flags = np.asarray(nibabel.load(tmp_path / "maps" / f"{name}_flags.nii.gz").dataobj)
-        assert np.array_equal(
-            flags[tuple(own[axis].to_numpy(int) for axis in "xyz")], own["class"].astype(int)
-        )
-
-
-def test_without_a_series_there_is_no_segmentation(run, tmp_path):
-    code, words = exported(run, tmp_path / "nothing", tmp_path / "out")
-    assert code == 2 and "not invented" in words and "P10" not in words
-    assert not (tmp_path / "out").exists()
-    plain = CliRunner().invoke(app, ["export", str(run), "--to", "dicom-seg", "--out", str(tmp_path / "out")])
-    assert plain.exit_code == 2 and "--reference" in plain.output
+        places = tuple(own[axis].to_numpy(int) for axis in "xyz")
+        assert np.array_equal(flags[places], own["class"].astype(int))
 
 
 @pytest.mark.parametrize("shift", [0.5, 100.0])
 def test_a_series_that_lies_elsewhere_is_refused(run, tmp_path, shift):
     moved = AFFINE.copy()
     moved[0, 3] += shift
-    for name, volumes in NIGHT.items():
-        series_of(volumes["flair"], moved, tmp_path / "dicom" / name)
-
-    code, words = exported(run, tmp_path / "dicom", tmp_path / "out")
-
-    assert code == 2 and "--reference" in words
-    assert not (tmp_path / "out").exists()
+    refused(run, series_of_all(tmp_path / "dicom", moved), tmp_path / "out", "--reference")
 
 
 def test_what_is_no_series_is_refused(run, tmp_path):
-    for name, volumes in NIGHT.items():
-        series_of(volumes["flair"], AFFINE, tmp_path / "dicom" / name)
-    first = tmp_path / "dicom" / "P10"
-    (first / "0003.dcm").unlink()
-    missing = exported(run, tmp_path / "dicom", tmp_path / "out")
-    (first / "0003.dcm").write_bytes(b"no DICOM at all")
-    strange = exported(run, tmp_path / "dicom", tmp_path / "out")
-
-    assert missing[0] == 2 and "slices are missing" in missing[1]
-    assert strange[0] == 2 and "no series" in strange[1]
+    """Without a series there is no segmentation."""
+    dicom, out = series_of_all(tmp_path / "dicom"), tmp_path / "out"
+    (dicom / "P10" / "0003.dcm").unlink()
+    refused(run, dicom, out, "slices are missing")
+    (dicom / "P10" / "0003.dcm").write_bytes(b"no DICOM at all")
+    refused(run, dicom, out, "no series")
+    assert "P10" not in refused(run, tmp_path / "nothing", out, "not invented")
+    assert "--reference" in screen("export", run, "--to", "dicom-seg", "--out", out, code=2).stderr

@@ -51,15 +51,6 @@ def run(model, tmp_path_factory):
     return folder / "run"
 
 
-@pytest.fixture(scope="module")
-def numbered(model, tmp_path_factory):
-    """A night whose ids are person ids."""
-    night = patients(60, seed=7).assign(patient=[str(i) for i in range(60)])
-    out = tmp_path_factory.mktemp("numbered") / "run"
-    score(model, night, out, date="2026-03-01")
-    return out
-
-
 def said(*words: object) -> tuple[int, str]:
     answer = CliRunner().invoke(app, [str(word) for word in words])
     return answer.exit_code, answer.stdout + answer.stderr
@@ -87,11 +78,10 @@ def test_what_is_marked_for_a_spreadsheet_can_be_told_from_what_was_written_so(t
 
 
 def test_the_rows_are_those_of_the_scores_with_their_ids_as_written(run):
-    flagged, scores = read_flagged(run), flagged_of(run)
-    assert flagged.rows["id"].to_pylist() == scores["id"].tolist()
-    assert flagged.rows["score"].to_pylist() == scores["score"].tolist()
-    assert flagged.rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
-    assert set(NASTY) <= set(flagged.rows["id"].to_pylist())
+    rows, scores = read_flagged(run).rows, flagged_of(run)
+    assert rows["id"].to_pylist() == scores["id"].tolist() and set(NASTY) <= set(scores["id"])
+    assert rows["score"].to_pylist() == scores["score"].tolist()
+    assert rows["rank"].to_pylist() == list(range(1, len(scores) + 1))
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "flagged.csv"])
@@ -111,9 +101,7 @@ def test_a_run_whose_tables_were_touched_or_are_gone_is_exported_by_nobody(name,
 
 def test_csv_has_no_cell_that_a_spreadsheet_runs_and_says_whose_night_it_is(run, tmp_path):
     with exported(run, tmp_path / "a.csv", "csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.reader(file))
-
-    header, rows = table[0], table[1:]
+        header, *rows = csv.reader(file)
     assert header[:8] == ["run_id", "date", "rank", "id", "group", "class", "score", "p_value"]
     assert len(rows) == len(flagged_of(run))
     assert {row[1] for row in rows} == {"2026-03-01"}
@@ -151,50 +139,51 @@ def test_a_calibrated_chance_is_the_probability(tmp_path):
     past = read_cohort(patients(1500), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, beside=())
     score(model, patients(100, seed=5), tmp_path / "run", date="2026-03-01")
-
     entries = json.loads(exported(tmp_path / "run", tmp_path / "a.json", "fhir").read_bytes())["entry"]
-
     told = [entry["resource"]["prediction"][0]["probabilityDecimal"] for entry in entries[::2]]
     np.testing.assert_array_equal(told, flagged_of(tmp_path / "run")["chance"])
 
 
-def test_an_id_that_fhir_cannot_hold_is_named_by_rank_alone(model, tmp_path):
+def test_an_id_that_a_form_cannot_hold_is_named_by_rank_alone(model, run, tmp_path):
     night = patients(40, seed=7).assign(patient=[f"secret\x01{i}" for i in range(40)])
     score(model, night, tmp_path / "run")
     with pytest.raises(UsageError, match="rank 1, 2") as refused:
         fhir.write(read_flagged(tmp_path / "run"), out=tmp_path / "a.json")
-    assert "secret" not in str(refused.value)
+    with pytest.raises(UsageError, match="no whole numbers") as no_persons:
+        omop.write(read_flagged(run), out=tmp_path / "omop")
+    assert "secret" not in str(refused.value) and "HYPERLINK" not in str(no_persons.value)
+    assert not (tmp_path / "omop").exists()
 
 
 def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run, tmp_path):
     r4 = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
     flagged = read_flagged(run)
     flagged = replace(flagged, rows=flagged.rows.slice(0, 0))
-
     for form in (fhir, csv_form, omop):
         form.write(flagged, out=tmp_path / form.__name__)
-
     assert r4.Bundle.model_validate_json((tmp_path / fhir.__name__).read_bytes()).entry is None
     assert (tmp_path / csv_form.__name__).read_bytes().count(b"\n") == 1
     assert (tmp_path / omop.__name__ / "cohort.csv").read_bytes().count(b"\n") == 1
 
 
-def test_omop_has_a_row_a_person_and_its_definition(numbered, tmp_path):
-    code, text = said("export", numbered, "--to", "omop", "--definition", "70", "--out", tmp_path / "omop")
-
-    cohort, definition = (
-        pd.read_csv(tmp_path / "omop" / f"{name}.csv") for name in ("cohort", "cohort_definition")
+def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
+    """Of a night whose ids are person ids."""
+    score(
+        model,
+        patients(60, seed=7).assign(patient=[*map(str, range(60))]),
+        tmp_path / "run",
+        date="2026-03-01",
     )
-    assert code == 0, text
-    assert sorted(cohort["subject_id"]) == sorted(map(int, flagged_of(numbered)["id"]))
+    out = exported(tmp_path / "run", tmp_path / "omop", "omop", "--definition", "70")
+    cohort, definition = (pd.read_csv(out / f"{name}.csv") for name in ("cohort", "cohort_definition"))
+    assert sorted(cohort["subject_id"]) == sorted(map(int, flagged_of(tmp_path / "run")["id"]))
     assert set(cohort["cohort_definition_id"]) == set(definition["cohort_definition_id"]) == {70}
     assert set(cohort["cohort_start_date"]) == {"2026-03-01"}
 
 
 def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
-    past, night = (
-        table.assign(patient=table["patient"].str[1:]) for table in (voxels(), voxels(3, 50, seed=9))
-    )
+    tables = voxels(), voxels(3, 50, seed=9)
+    past, night = (table.assign(patient=table["patient"].str[1:]) for table in tables)
     cohort = read_cohort(past, label="tissue", group="patient")
     model = train(cohort, "one_vs_rest", search=1, folds=4, jobs=1, beside=())
     run = score(model, night, tmp_path / "run").directory
@@ -203,13 +192,6 @@ def test_omop_counts_a_patient_once_however_many_rows_are_flagged(tmp_path):
     rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))[1:]
     assert len(rows) == len({tuple(row) for row in rows})
     assert {row[1] for row in rows} == set(flagged_of(run)["group"])
-
-
-def test_omop_refuses_ids_that_are_no_persons_by_rank(run, tmp_path):
-    with pytest.raises(UsageError, match="no whole numbers") as refused:
-        omop.write(read_flagged(run), out=tmp_path / "omop")
-    assert not (tmp_path / "omop").exists()
-    assert "HYPERLINK" not in str(refused.value)
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
@@ -237,7 +219,6 @@ def read_back(url: str, name: str) -> list[tuple]:
 def test_a_table_of_a_database_holds_the_rows_and_is_replaced_only_when_told(run, url):
     words = ["export", run, "--to", "table", "--url", url, "--table", "flagged"]
     first, again, forced = said(*words), said(*words), said(*words, "--force")
-
     assert (first[0], again[0], forced[0]) == (0, 2, 0), (first, again, forced)
     assert "--force" in again[1]
     columns = [column.to_pylist() for column in read_flagged(run).table().columns]
@@ -258,15 +239,12 @@ def test_a_table_that_cannot_be_written_leaves_the_earlier_one(run, url, monkeyp
     assert read_back(url, "flagged") == before
 
 
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        (["--to", "table", "--url", "sqlite:///a.db"], "--to table needs --table"),
-        (["--to", "csv"], "--to csv needs --out"),
-        (["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"], "takes no --table, --url"),
-        (["--to", "fhir", "--out", "a", "--definition", "7"], "--to fhir takes no --definition"),
-    ],
-)
+@pytest.mark.parametrize(("words", "refusal"), [
+    (["--to", "table", "--url", "sqlite:///a.db"], "--to table needs --table"),
+    (["--to", "csv"], "--to csv needs --out"),
+    (["--to", "csv", "--out", "a", "--url", "sqlite:///a.db", "--table", "t"], "takes no --table, --url"),
+    (["--to", "fhir", "--out", "a", "--definition", "7"], "--to fhir takes no --definition"),
+])  # fmt: skip
 def test_a_form_without_its_options_or_with_those_of_another_is_refused(words, refusal, run):
     code, text = said("export", run, *words)
     assert code == 2 and refusal in text
@@ -284,7 +262,6 @@ def test_the_examples_of_the_page_run(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[1] / "docs" / "exports.md"
     lines = commands_of(page.read_text(encoding="utf-8"))
-
     assert [said(*shlex.split(line))[0] for line in lines] == [0] * 4
     assert {"night.csv", "night.xlsx", "night.json", "worklist.db"} <= {*map(str, Path().iterdir())}
 

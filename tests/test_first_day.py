@@ -36,11 +36,11 @@ def formatted(marks: str, *columns: str) -> Callable[[Table], Table]:
     def text(x: float) -> str:
         return f"{x:,.2f}".translate(notation) if x == x else ""
 
-    return lambda table: table.assign(**{name: table[name].map(text) for name in columns})
+    def change(table: Table) -> Table:
+        table = table.assign(platelets=CHANCE.normal(250_000, 60_000, len(table)).round())
+        return table.assign(**{name: table[name].map(text) for name in columns})
 
-
-def relabelled(yes: object, no: object) -> Callable[[Table], Table]:
-    return lambda table: table.assign(ill=np.where(table["ill"] == "yes", yes, no))
+    return change
 
 
 def files(folder: Path, change=lambda table: table, write=None, ending=".csv", label="ill"):
@@ -68,16 +68,10 @@ def three_commands(folder: Path, past: Path, night: Path):
     return answer
 
 
-def counted(table: Table) -> Table:
-    return table.assign(platelets=CHANCE.normal(250_000, 60_000, len(table)).round())
-
-
 PAGES = {
     "plain": {},
     "sep= line and byte-order mark": {"write": csv(";", "utf-8-sig", "sep=;\n")},
-    "thousands with points": {
-        "change": lambda t: formatted(".,", "platelets", "crp")(counted(t)), "write": csv(";"),
-    },
+    "thousands with points": {"change": formatted(".,", "platelets", "crp"), "write": csv(";")},
     "a tick or nothing": {"change": lambda t: t.assign(catheter=["x", "", ""] * (N_ROWS // 3))},
     "empty, constant and nameless columns": {
         "change": lambda t: t.assign(**{"empty": "", "site": "A", "": "left over"})
@@ -85,7 +79,7 @@ PAGES = {
     "no id": {"change": lambda t: t.drop(columns="patient")},
     "several rows a patient": {"change": lambda t: t.assign(patient=[f"P{i // 2}" for i in range(N_ROWS)])},
     "label of zero and one": {
-        "change": lambda t: relabelled(1, 0)(t).rename(columns={"ill": "outcome"}), "label": "outcome",
+        "change": lambda t: t.assign(outcome=(t.pop("ill") == "yes").astype(int)), "label": "outcome",
     },
     "names with spaces, quotes and brackets": {
         "change": lambda t: t.rename(columns={"fever": 'temp. "max" [°C]', "crp": "CRP, mg/l = x"})
@@ -105,9 +99,12 @@ MESSAGES = {
         r"column 'ill', row \d+: a value that stands in 1 row only.*--positive",
     ),
     "a label of one class": (
-        {"change": relabelled("no", "no")}, "without a label; name its column with --label",
+        {"change": lambda t: t.assign(ill="no")}, "without a label; name its column with --label",
     ),
-    "a label that is ticked": ({"change": relabelled("x", "")}, r"column 'ill', rows .*no label; fill"),
+    "a label that is ticked": (
+        {"change": lambda t: t.replace({"ill": {"yes": "x", "no": ""}})},
+        r"column 'ill', rows .*no label; fill",
+    ),
     "no column called like a label": (
         {"change": lambda t: t.rename(columns={"ill": "zz"}), "label": "zz"}, "--label",
     ),

@@ -1,7 +1,9 @@
 """The nights add up to a story: what reviews found, what was missed, and whether patients have changed."""
 
+import importlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from screening.ledger.history import history
 from screening.ledger.model_registry import record_revision
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.control import cells_of, inner_edges
-from screening.metrics.intervals import wilson
+from screening.metrics.intervals import level_of_every_look, wilson
 from screening.report.history import render_histories, render_history, sentences
 from screening.schemas.history import HistoryDocument
 from screening.schemas.run import ScoreCounts
@@ -38,9 +40,8 @@ def simulate(ledger, nights: int = NIGHTS, drifts_from: int = 99) -> dict[str, s
         cell = cells_of(scores, edges)
         counted = np.bincount(cell, minlength=len(known))
         who, place = tuple(int(name[1:]) for name in names), tuple(cell.tolist())
-        drift = ScoreCounts(
-            unit="row", known=known, counted=counted, distance=0.1, p=0.4, who=who, cell=place
-        )
+        counts = {"known": known, "counted": counted, "who": who, "cell": place}
+        drift = ScoreCounts(unit="row", distance=0.1, p=0.4, **counts)
         figures = {"read": PATIENTS, "scored": PATIENTS, "flagged": len(flagged), "capacity": 12}
         figures |= {"unflagged": {"cases": len(rest)}, "drift": drift.to_dict()}
         date = f"2026-01-{number + 1:02d}"
@@ -59,32 +60,23 @@ def story(tmp_path_factory):
         f"rule_{when}": {"name": "max_flag_rate", "value": value, "confidence": None, "prevalence": None}
         for when, value in (("before", 0.2), ("after", 0.15))
     }
+    change = {
+        "model_before": "a" * 64, "model_after": "b" * 64, "reason": "<b>ten a night</b>",
+        "classes": [{"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0} | rules],
+    }  # fmt: skip
     with open_ledger(tmp_path_factory.mktemp("story") / "screening.db", make=True) as ledger:
         truth = simulate(ledger)
-        record_revision(
-            ledger,
-            "threshold",
-            {
-                "model_before": "a" * 64,
-                "model_after": "b" * 64,
-                "reason": "<b>ten a night</b>",
-                "classes": [{"class": "yes", "threshold_before": 1.5, "threshold_after": 2.0} | rules],
-            },
-        )
+        record_revision(ledger, "threshold", change)
         yield history(ledger, verify=True), truth
 
 
 def test_a_case_flagged_on_many_nights_counts_once_in_the_predictive_value(story):
-    told, truth = story
-    ppv = told["series"][0]["ppv"]
+    """Misses are estimated from the random sample within its interval."""
+    (told,), truth = story[0]["series"], story[1]
+    ppv, misses = told["ppv"], told["misses"]
     assert (ppv["found"], ppv["judged"]) == (len(truth["found"]), len(truth["judged"]))
     assert [ppv["low"], ppv["high"]] == [float(end) for end in wilson(ppv["found"], ppv["judged"])]
-    assert told["series"][0]["ppv_to_date"][-1]["value"] == ppv["value"]
-
-
-def test_misses_are_estimated_from_the_random_sample_within_its_interval(story):
-    told, truth = story
-    misses = told["series"][0]["misses"]
+    assert told["ppv_to_date"][-1]["value"] == ppv["value"]
     assert misses["judged"] == 5 * NIGHTS
     assert misses["per_night"]["low"] <= len(truth["missed"]) / NIGHTS <= misses["per_night"]["high"]
 
@@ -93,7 +85,6 @@ def test_steady_nights_show_no_drift_and_shifted_ones_do(story, tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         simulate(ledger, nights=20, drifts_from=12)
         shifted = HistoryDocument.from_dict(history(ledger)).series[0]
-
     assert story[0]["series"][0]["drift"]["p"] > 0.01
     assert shifted.drift.reason.code == "drift_over_nights"
     assert shifted.drift.p <= shifted.drift.reason.threshold
@@ -117,19 +108,15 @@ def test_the_page_tells_what_the_figures_say_and_is_the_same_each_time(story):
     assert len(page) < 60_000
 
 
-def test_a_ledger_without_a_run_has_a_page_too(tmp_path):
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        assert "No run has been recorded" in render_history(history(ledger))
-
-
 def test_nights_nobody_judged_have_no_predictive_value_and_say_so(tmp_path):
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
+        assert "No run has been recorded" in render_history(history(ledger))
         enter(ledger, night(1, "a", "z"))
         told = history(ledger)
+    (series,) = told["series"]
 
-    assert told["series"][0]["ppv"]["value"] is None
-    assert told["series"][0]["misses"]["per_night"]["value"] is None
-    assert told["series"][0]["ppv_flagged"]["value"] is None
+    assert series["ppv"]["value"] is series["ppv_flagged"]["value"] is None
+    assert series["misses"]["per_night"]["value"] is None
     assert all("unknown" in line for line in sentences(HistoryDocument.from_dict(told).series[0])[2:5])
     assert ">None<" not in render_history(told)
 
@@ -141,12 +128,9 @@ def test_the_page_of_the_nights_says_what_wanted_attention_and_on_how_many(place
     quiet, crowded = ({"code": code, "words": words} for code, words in (("a", "Quiet."), ("b", "Crowded.")))
     told["runs"] = [run | {"attention": [quiet]} for run in told["runs"]]
     told["runs"][1]["attention"] = [quiet, crowded]
-
-    page = render_history(told)
-
-    first, second = told["runs"][-1]["night"], told["runs"][1]["night"]
-    assert f"Quiet. (4 nights, last {first})" in page
-    assert f"Crowded. (1 night, last {second})" in page
+    page, runs = render_history(told), told["runs"]
+    assert f"Quiet. (4 nights, last {runs[-1]['night']})" in page
+    assert f"Crowded. (1 night, last {runs[1]['night']})" in page
 
 
 def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
@@ -160,3 +144,43 @@ def test_of_many_series_the_overview_links_to_a_page_each(ledger, tmp_path):
     assert "2026-01-02" in pages["ward-1.html"] and "superseded" not in overview
     assert "ward-2" not in pages["ward-1.html"] and len(overview) < 2 * len(pages["ward-1.html"])
     assert overview.count("<svg") == 0 < pages["ward-1.html"].count("<svg")
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def wards():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("wards_with_stays")
+
+
+@pytest.mark.parametrize("review", ["top", "late"])
+def test_figures_of_stationary_wards_are_of_all_flagged_and_never_below_the_estimate(wards, review):
+    histories = [next(wards.one_history("1 to 14", review, 0.0, 21, 700, seed)) for seed in range(6)]
+    for name in ("ppv", "sensitivity"):
+        errors = np.array([one[f"{name}_value"] - one[name] for one in histories])
+        held = sum(one[f"{name}_low"] <= one[name] <= one[f"{name}_high"] for one in histories)
+        assert abs(errors.mean()) < 3 * errors.std() / len(errors) ** 0.5
+        assert held >= 5
+        assert {one[f"{name}_below"] for one in histories} == {""}
+
+
+def test_a_ward_whose_predictive_value_fell_is_said_to_be_below_its_estimate(wards):
+    told = next(wards.one_history("1", "top", 0.2, 28, 3000, 0))
+    assert told["ppv"] == pytest.approx(told["ppv_promised"] - 0.2, abs=0.05)
+    assert told["ppv_below"] in (14, 21, 28)
+
+
+def test_an_interval_for_every_look_holds_at_all_looks_where_one_for_a_single_look_does_not():
+    rng, looks = np.random.default_rng(0), np.unique(np.geomspace(10, 3000, 120).astype(int))
+    counts = np.cumsum(rng.random((400, 3000)) < 0.4, axis=1)[:, looks - 1]
+
+    def missed(level) -> float:
+        """How often an upper end lay below the truth at any look."""
+        ends = [wilson(counts[:, i], n, level(n))[1] for i, n in enumerate(looks)]
+        return (np.array(ends) < 0.4).any(axis=0).mean()
+
+    assert missed(lambda n: 0.95) > 0.1
+    assert missed(level_of_every_look) < 0.0125

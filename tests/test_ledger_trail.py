@@ -2,6 +2,8 @@
 
 import multiprocessing
 import stat
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -22,15 +24,18 @@ CHANGE = {"model_before": "a", "model_after": "b", "reason": "ten a night", "cla
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def untouched(request, new_place):
     """Two nights, two verdicts and a change of threshold: five entries, which no test changes."""
-    yield from five_entries(new_place(request.param))
+    with five_entries(new_place(request.param)) as ledger:
+        yield ledger
 
 
 @pytest.fixture
 def ledger(place):
     """The same to be changed."""
-    yield from five_entries(place)
+    with five_entries(place) as ledger:
+        yield ledger
 
 
+@contextmanager
 def five_entries(place: str):
     with open_ledger(place, make=True) as ledger:
         enter(ledger, night(1, "ab", "z"))
@@ -117,6 +122,13 @@ def test_whatever_is_meddled_with_is_found_and_named(untouched, statement, told)
         verify(connection, None)
 
 
+def test_no_message_of_a_broken_trail_names_a_patient(untouched):
+    with pytest.raises(Unchained) as told, untouched.writing() as connection:
+        connection.execute(REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77"))
+        verify(connection, None)
+    assert "SECRET77" not in str(told.value)
+
+
 def test_a_trigger_is_named(tmp_path):
     trigger = "CREATE TRIGGER late AFTER INSERT ON cases BEGIN DELETE FROM verdicts; END"
     with open_ledger(tmp_path / "screening.db", make=True) as ledger, ledger.writing() as connection:
@@ -125,20 +137,12 @@ def test_a_trigger_is_named(tmp_path):
             verify(connection, None)
 
 
-def test_no_message_of_a_broken_trail_names_a_patient(untouched):
-    with pytest.raises(Unchained) as told, untouched.writing() as connection:
-        connection.execute(REVIEWS.update().where(REVIEWS.c.case_id == "a").values(case_id="SECRET77"))
-        verify(connection, None)
-    assert "SECRET77" not in str(told.value)
-
-
 def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
     before = history(ledger)
     in_tables = [statement for statement, _ in FORGERIES if {*statement.split()[1:3]} & {*PROJECTED.tables}]
     with ledger.writing() as connection:
         for statement in [*in_tables, "DROP TABLE verdicts"]:
             connection.execute(sa.text(statement))
-
     assert rebuild(ledger).digest == before["audit"]["head"]
     assert history(ledger, verify=True) == before | {"audit": before["audit"] | {"verified": True}}
 
@@ -146,10 +150,8 @@ def test_tables_are_made_anew_from_the_trail_whatever_stood_there(ledger):
 @pytest.mark.parametrize(
     ("number", "joined", "broken"), [(1, (), 2), (2, (), 3), (4, (), 5), (2, (3,), 3), (2, (3, 4), 3)]
 )
-def test_an_entry_written_anew_with_a_digest_that_fits_breaks_the_chain_after_it(
-    untouched, number, joined, broken
-):
-    """Even where the entries after it name the new digest as the one before theirs."""
+def test_entry_written_anew_breaks_the_chain_after_it(untouched, number, joined, broken):
+    """With a digest that fits, even where the entries after it name it as the one before theirs."""
     with pytest.raises(Unchained, match=f"at entry {broken}"), untouched.writing() as connection:
         entry = next(entries(connection, TRAIL.c.number == number))
         parts, late = [part.digest() for part in entry.parts], "2020-01-01T00:00:00+00:00"
@@ -196,12 +198,10 @@ def test_what_is_written_anew_from_there_on_is_found_by_a_head_kept_elsewhere(le
 
 
 def test_nobody_can_tell_from_a_digest_what_is_behind_it(ledger):
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "ruled out")])
-    record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", "unsure")])
+    for word in ("ruled out", "unsure"):
+        record_verdicts(ledger, "key of 2026-01-02", [Verdict("b", word)])
     with ledger.reading() as connection:
-        named = entries(connection, TRAIL.c.number.in_((6, 7)))
-        first, second = ([*entry.parts][1] for entry in named)
-
+        first, second = ([*entry.parts][1] for entry in entries(connection, TRAIL.c.number.in_((6, 7))))
     assert first.names == second.names
     assert first.digest() != second.digest() and first.salts != second.salts
 
@@ -255,57 +255,49 @@ def test_two_processes_that_write_at_once_lose_nothing_and_keep_one_chain(place)
     go.set()
     for writer in writers:
         writer.join(60)
-
-    assert [writer.exitcode for writer in writers] == [0, 0]
     with open_ledger(place) as ledger:
         told = history(ledger, verify=True)
+    assert [writer.exitcode for writer in writers] == [0, 0]
     assert [run["night"][-2:] for run in told["runs"]] == [f"{day:02d}" for day in range(1, 22)]
     assert told["audit"]["entries"] == 21
 
 
-def test_the_file_is_its_owners_alone_whatever_it_was(tmp_path):
+def test_the_file_is_its_owners_alone_and_one_file_at_rest(tmp_path):
+    """A path and its URL are the same ledger."""
     path = tmp_path / "made" / "screening.db"
     with open_ledger(path, make=True) as ledger:
         enter(ledger, night(1, "a"))
     path.chmod(0o644)
-    with open_ledger(path):
-        pass
-
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-def test_a_path_and_its_url_are_the_same_ledger_and_one_file_at_rest(tmp_path):
-    with open_ledger(tmp_path / "screening.db", make=True) as ledger:
-        enter(ledger, night(1, "a"))
-    with open_ledger(f"sqlite:///{tmp_path}/screening.db") as ledger:
+    with open_ledger(f"sqlite:///{path}") as ledger:
         assert len(history(ledger)["runs"]) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["screening.db"]
+
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    assert [file.name for file in path.parent.iterdir()] == ["screening.db"]
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("sqlite://", "in memory"), ("sqlite:///:memory:", "in memory"),
-        ("mysql://host/ledger", "not in mysql"), ("postgresql+psycopg2://host/ledger", "not in postgresql"),
-        ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"), ("sqlite://host/x", "ledger"),
-        ("sqlite:///x?mode=memory", "ledger"), ("postgresql://h:port/x", "ledger"),
-        ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
-    ],
-)  # fmt: skip
-def test_a_place_that_cannot_hold_a_ledger_is_refused_without_its_password(url, told, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("url", "told"), [
+    ("sqlite://", "in memory"), ("sqlite:///:memory:", "in memory"),
+    ("mysql://host/ledger", "not in mysql"), ("postgresql+psycopg2://host/ledger", "not in postgresql"),
+    ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"), ("sqlite://host/x", "ledger"),
+    ("sqlite:///x?mode=memory", "ledger"), ("postgresql://h:port/x", "ledger"),
+    ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
+    ("notes.txt", "not a ledger"),
+])  # fmt: skip
+def test_place_that_cannot_hold_a_ledger_is_refused_and_left_alone(url, told, tmp_path, monkeypatch):
+    """Without its password."""
     monkeypatch.chdir(tmp_path)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("these are notes, not a database, and long enough to tell")
     with pytest.raises(UsageError, match=told) as refused:
-        open_ledger(url)
+        open_ledger(url, make=url == "notes.txt")
     assert "SECRET77" not in str(refused.value)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [notes] and notes.read_text().startswith("these are notes")
 
 
-def test_what_is_no_ledger_is_left_alone(tmp_path):
-    (tmp_path / "notes.txt").write_text("these are notes, not a database, and long enough to tell")
-    with pytest.raises(UsageError, match="not a ledger"):
-        open_ledger(tmp_path / "notes.txt", make=True)
-    assert (tmp_path / "notes.txt").read_text().startswith("these are notes")
+def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UsageError, match=r"screening\[postgres\]"):
+        open_ledger("postgresql://host/ledger")
 
 
 def test_a_newer_format_is_refused(place):
@@ -313,9 +305,3 @@ def test_a_newer_format_is_refused(place):
         connection.execute(SETTINGS.update().values(value="2"))
     with pytest.raises(ModelError, match="format 2, newer than 1; update screening"):
         open_ledger(place)
-
-
-def test_a_missing_driver_is_told_with_its_remedy(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with pytest.raises(UsageError, match=r"screening\[postgres\]"):
-        open_ledger("postgresql://host/ledger")

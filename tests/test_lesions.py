@@ -45,9 +45,7 @@ def large_enough(grid: Grid, chosen: np.ndarray, least: int) -> np.ndarray:
 @given(st.integers(0, 10**6), st.sampled_from([2, 5, 1000]), st.integers(1, 30))
 def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(seed, levels, least):
     grid, scores = some_map(seed, levels)
-
     found = opened(grid, scores, least)
-
     for threshold in np.unique(scores)[1:]:
         assert np.array_equal(found >= threshold, large_enough(grid, scores >= threshold, least))
     assert (found <= scores).all()
@@ -57,11 +55,9 @@ def test_a_voxel_reaches_a_threshold_if_its_cluster_there_is_large_enough(seed, 
 @given(st.integers(0, 10**6), st.floats(0.3, 2), st.floats(-100, 100))
 def test_smoothing_keeps_what_is_level_and_moves_with_it(seed, sd, level):
     grid, scores = some_map(seed, 1000)
-
-    np.testing.assert_allclose(smoothed(grid, np.full(len(scores), level), sd), level, rtol=1e-12, atol=1e-9)
-    np.testing.assert_allclose(
-        smoothed(grid, scores + level, sd), smoothed(grid, scores, sd) + level, atol=1e-8
-    )
+    flat, moved = smoothed(grid, np.full(len(scores), level), sd), smoothed(grid, scores + level, sd)
+    np.testing.assert_allclose(flat, level, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(moved, smoothed(grid, scores, sd) + level, atol=1e-8)
     assert smoothed(grid, scores, 0.0) is scores
 
 
@@ -107,65 +103,50 @@ def test_flags_are_whole_clusters_and_one_rule_of_score_and_threshold(model, tmp
 
 
 def test_images_tables_and_batches_give_the_same_lesions(model, tmp_path):
-    tables = [
-        pd.read_parquet(score(model, source, tmp_path / name, batch_rows=rows).directory / "scores.parquet")
-        for name, source, rows in (
-            ("a", folder_of(NIGHT, tmp_path / "night"), 16_384),
-            ("b", table_of(NIGHT), 33),
-        )
-    ]
-
-    pd.testing.assert_frame_equal(*tables)
-    assert np.array_equal(model.score_frame(table_of(NIGHT))["score"], tables[0]["score"])
-
-
-def test_the_operating_point_by_lesions_is_stored_and_read_back(model, tmp_path):
+    """The operating point by lesions is stored and read back; no other is chosen without the maps."""
     again = load_model(save_model(model, tmp_path / "model"))
+    runs = (
+        score(again, folder_of(NIGHT, tmp_path / "night"), tmp_path / "a"),
+        score(model, table_of(NIGHT), tmp_path / "b", batch_rows=33),
+    )
+    images, table = (pd.read_parquet(run.directory / "scores.parquet") for run in runs)
+
+    pd.testing.assert_frame_equal(images, table)
+    assert np.array_equal(model.score_frame(table_of(NIGHT))["score"], table["score"])
     assert again.lesions == model.lesions and again.lesions.connectivity == 26
     assert again.lesions.n_patients == 10 and again.lesions.asked == 0.7
     assert again.operating_points[0]["rule"]["name"] == "threshold"
+    with pytest.raises(UsageError, match="train it again"):
+        set_threshold(model, MinSensitivity(0.5), "more")
 
 
 def test_held_out_maps_are_of_whole_patients_even_where_rows_are_sampled():
     past = read_cohort(table_of(PAST), **ROLES)
     model = train(past, "logistic", search=1, jobs=1, rule=MinSensitivity(0.7), lesions=True, max_rows=3000)
-
     assert len(model.validation) == 3000
-    assert model.lesions.n_lesions == sum(
-        label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()
-    )
+    counted = [label(volumes["lesion"], structure=TOUCHING)[1] for volumes in PAST.values()]
+    assert model.lesions.n_lesions == sum(counted)
 
 
-@pytest.mark.parametrize(
-    ("change", "options", "words"),
-    [
-        (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
-        (lambda table: table, {"repeats": 2}, "repeats"),
-        (lambda table: table, {"folds": 11}, "fewer --folds"),
-        (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
-        (lambda table: table.drop(columns="x"), {}, "voxels"),
-    ],
-    ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"],
-)
+@pytest.mark.parametrize(("change", "options", "words"), [
+    (lambda table: table, {"rule": GMean()}, "min-sensitivity"),
+    (lambda table: table, {"repeats": 2}, "repeats"),
+    (lambda table: table, {"folds": 11}, "fewer --folds"),
+    (lambda table: table, {"rule": MinSensitivity(0.999)}, "too few"),
+    (lambda table: table.drop(columns="x"), {}, "voxels"),
+], ids=["another rule", "repeats", "too few patients", "too few lesions", "no voxels"])  # fmt: skip
 def test_lesions_that_cannot_be_promised_are_refused(change, options, words):
     past = read_cohort(change(table_of(PAST)), **ROLES)
     with pytest.raises(UsageError, match=words):
         train(past, "logistic", **{"search": 1, "jobs": 1, "lesions": True} | options)
 
 
-def test_another_threshold_is_not_chosen_without_the_maps(model):
-    with pytest.raises(UsageError, match="train it again"):
-        set_threshold(model, MinSensitivity(0.5), "more")
-
-
 def test_patients_whose_rows_are_scattered_have_no_lesions(model, tmp_path):
     scattered = table_of(NIGHT).sort_values("z", kind="stable")
-    plain = read_cohort(table_of(NIGHT).sort_values("z", kind="stable"), **ROLES)
-
     with pytest.raises(CohortError, match="stand together"):
         score(model, scattered, tmp_path / "run")
     with pytest.raises(CohortError, match="stand together"):
-        list(whole_groups([plain]))
+        list(whole_groups([read_cohort(scattered, **ROLES)]))
 
 
 def test_train_takes_lesions_and_a_neighbourhood(tmp_path):

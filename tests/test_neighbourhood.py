@@ -22,21 +22,15 @@ def by_hand(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
     """Mean, sd and gradient of every voxel by looking at every other one."""
     found = []
     where = {tuple(place): value for place, value in zip(places.tolist(), values, strict=True)}
-    for place in places:
-        near = (abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)
+    for place, own in zip(places, values, strict=True):
+        near = values[(abs(places - place) <= size // 2).all(axis=1) & np.isfinite(values)]
         slopes = []
         for axis in np.eye(3, dtype=int):
-            here, back, forth = (where.get(tuple(place + step * axis), np.nan) for step in (0, -1, 1))
-            sides = np.array([here - back, forth - here])
+            back, forth = (where.get(tuple(place + step * axis), np.nan) for step in (-1, 1))
+            sides = np.array([own - back, forth - own])
             slopes.append(np.nansum(sides) / max(np.isfinite(sides).sum(), 1))
-        some = near.any()
-        found.append(
-            [
-                values[near].mean() if some else np.nan,
-                values[near].std() if some else np.nan,
-                np.linalg.norm(slopes) if np.isfinite(where[tuple(place)]) else np.nan,
-            ]
-        )
+        gradient = np.linalg.norm(slopes) if np.isfinite(own) else np.nan
+        found.append([near.mean(), near.std(), gradient] if len(near) else [np.nan, np.nan, gradient])
     return np.array(found).T
 
 
@@ -46,9 +40,7 @@ def test_a_voxels_surroundings_are_those_counted_by_hand(seed, size, level):
     places = np.unique(rng.integers(0, 5, (50, 3)), axis=0)
     values = rng.normal(level, 3, len(places))
     values[rng.random(len(places)) < 0.1] = np.nan
-
     found = around(values, *cells_of(places.astype(float)), size)
-
     np.testing.assert_allclose(found, by_hand(values, places, size), atol=1e-6)
 
 
@@ -57,10 +49,8 @@ def test_surroundings_do_not_depend_on_order_spacing_or_origin(seed, spacing, or
     rng = np.random.default_rng(seed)
     places = np.unique(rng.integers(0, 5, (40, 3)), axis=0).astype(float)
     values, order = rng.normal(size=len(places)), rng.permutation(len(places))
-
     one = around(values, *cells_of(places), 3)
     other = around(values[order], *cells_of(places[order] * spacing + origin), 3)
-
     np.testing.assert_allclose(np.array(one)[:, order], other, atol=1e-9)
 
 
@@ -71,50 +61,33 @@ def test_images_and_their_table_have_the_same_surroundings_and_score_alike(tmp_p
     one = score(model, folder_of(NIGHT, tmp_path / "night"), tmp_path / "one", batch_rows=64)
     other = score(model, table_of(NIGHT), tmp_path / "other")
 
-    assert images.names == [
-        "flair", "t1", *(f"{each}_{what}" for each in ("flair", "t1") for what in ("mean", "sd", "gradient"))
-    ]  # fmt: skip
+    around_them = [f"{each}_{what}" for each in ("flair", "t1") for what in ("mean", "sd", "gradient")]
+    assert images.names == ["flair", "t1", *around_them]
     pd.testing.assert_frame_equal(images.features, table.features)
     assert model.contract.neighbourhood == 3
-    assert (one.directory / "scores.parquet").read_bytes()[:4] == b"PAR1"
-    pd.testing.assert_frame_equal(
-        *(pd.read_parquet(each.directory / "scores.parquet") for each in (one, other))
-    )
+    scores = [pd.read_parquet(each.directory / "scores.parquet") for each in (one, other)]
+    pd.testing.assert_frame_equal(*scores)
 
 
 def test_a_contract_that_lists_channels_only_declares_their_surroundings_alike():
-    contract = Contract.from_dict(
-        {
-            "cohort": {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3},
-            "features": {"flair": {"type": "number", "normalise": "within_group_robust"}},
-        }
-    )
-
+    roles = {"group": "patient_id", "coordinates": ["x", "y", "z"], "neighbourhood": 3}
+    features = {"flair": {"type": "number", "normalise": "within_group_robust"}}
+    contract = Contract.from_dict({"cohort": roles, "features": features})
     cohort = read_cohort(table_of(PAST).drop(columns="t1"), contract, label="lesion")
-
     assert cohort.names == ["flair", "flair_mean", "flair_sd", "flair_gradient"]
     assert {each.normalise for each in cohort.contract.features.values()} == {"within_group_robust"}
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda table: table.sort_values("z", kind="stable"), "do not stand together"),
-        (lambda table: table.assign(x=0), "no grid"),
-        (lambda table: table.assign(t1="dark"), "is text"),
-    ],
-    ids=["not together", "two in one place", "text"],
-)
-def test_voxels_without_surroundings_are_refused(change, words):
-    with pytest.raises(CohortError, match=words):
-        read_cohort(change(table_of(PAST)), **ROLES, neighbourhood=3)
-
-
-def test_rows_that_are_no_voxels_have_no_surroundings():
-    with pytest.raises(UsageError, match="voxels"):
-        read_cohort(table_of(PAST).drop(columns="x"), **ROLES, neighbourhood=3)
-    with pytest.raises(CohortError, match="odd"):
-        read_cohort(table_of(PAST), **ROLES, neighbourhood=4)
+@pytest.mark.parametrize(("change", "size", "error", "words"), [
+    (lambda table: table.sort_values("z", kind="stable"), 3, CohortError, "do not stand together"),
+    (lambda table: table.assign(x=0), 3, CohortError, "no grid"),
+    (lambda table: table.assign(t1="dark"), 3, CohortError, "is text"),
+    (lambda table: table.drop(columns="x"), 3, UsageError, "voxels"),
+    (lambda table: table, 4, CohortError, "odd"),
+], ids=["not together", "two in one place", "text", "no voxels", "an even size"])  # fmt: skip
+def test_voxels_without_surroundings_are_refused(change, size, error, words):
+    with pytest.raises(error, match=words):
+        read_cohort(change(table_of(PAST)), **ROLES, neighbourhood=size)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9))

@@ -1,4 +1,4 @@
-"""docs/nightly.md works as pasted: accounts, site file, cron lines, units and hooks are those of its text."""
+"""docs/nightly.md and docs/runbook.md work as pasted: accounts, site file, cron lines, units, hooks."""
 
 import http.server
 import io
@@ -12,11 +12,15 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from unittest.mock import MagicMock
 
+import pandas as pd
 import pytest
+from commands import screen
 from flow_cohorts import patients, written
 
 from screening import MaxFlagRate, save_model
+from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
@@ -110,9 +114,8 @@ $clinician cat /var/lib/screening/runs/ward-7.sepsis/{NIGHT}/report.html > {host
 stranger="setpriv --reuid 4714 --regid 4714 --clear-groups"
 $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
 """
-    ended = subprocess.run(
-        ["unshare", "-m", "/bin/sh", "-c", script], capture_output=True, text=True, timeout=280, check=False
-    )
+    apart = ["unshare", "-m", "/bin/sh", "-c", script]
+    ended = subprocess.run(apart, capture_output=True, text=True, timeout=280, check=False)
     log = host / "out" / "night.log"
     assert ended.returncode == 0, ended.stderr + (log.read_text() if log.exists() else "")
     return host / "out"
@@ -120,47 +123,37 @@ $stranger cat /srv/screening/latest.html > {host}/out/stranger 2>&1 || true
 
 @pytest.mark.skipif(not ALONE, reason="needs root and mount namespaces: other accounts, a read-only root")
 def test_the_pasted_night_runs_for_an_account_without_a_home_on_a_read_only_root(night):
-    assert (night / "code").read_text().strip() in ("0", "5"), (night / "night.log").read_text()
-    lines = [json.loads(line) for line in (night / "night.log").read_text().splitlines()]
+    """The clinician's account reads pages and nothing else."""
+    said = {path.name: path.read_text() for path in night.iterdir()}
+    lines = [json.loads(line) for line in said["night.log"].splitlines()]
+    assert said["code"].strip() in ("0", "5"), said["night.log"]
     assert {line["series"] for line in lines if "run" in line} == {"ward-7.sepsis", "ward-9.sepsis"}
-    assert "ward-9.sepsis" in (night / "status").read_text()
-    assert "cannot touch" in (night / "touched").read_text()
-
-
-@pytest.mark.skipif(not ALONE, reason="needs root and mount namespaces: a second account reads the page")
-def test_the_clinicians_account_reads_pages_and_nothing_else(night):
-    assert "<h1>" in (night / "page.html").read_text()
-    assert "ward-7.sepsis/2026-03-03.html" in (night / "overview.html").read_text()
-    assert "Permission denied" in (night / "private").read_text()
-    assert "Permission denied" in (night / "stranger").read_text()
+    assert "ward-9.sepsis" in said["status"]
+    assert "cannot touch" in said["touched"]
+    assert "<h1>" in said["page.html"]
+    assert "ward-7.sepsis/2026-03-03.html" in said["overview.html"]
+    assert "Permission denied" in said["private"] and "Permission denied" in said["stranger"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_the_unit_leaves_little_to_attack(tmp_path):
     unit = tmp_path / "screening.service"
     unit.write_text(block("# /etc/systemd/system/screening.service"))
-    words = ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(unit)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
 
+    def analysed(*words: str) -> subprocess.CompletedProcess:
+        command = ["systemd-analyze", *words, str(unit)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    ended = analysed("security", "--offline=true", "--threshold=30")
     assert ended.returncode == 0, ended.stdout[-300:]
     assert "SuccessExitStatus=5" in unit.read_text() and "OnFailure=" in unit.read_text()
-    words = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
-    said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    said = analysed("verify", "--man=no", "--recursive-errors=no").stderr
     # Restarts of a one-shot unit are refused but for some of their keys.
     assert "isn't allowed" not in said and "Unknown" not in said
 
 
-STORY = {
-    "night": NIGHT,
-    "exit_code": 5,
-    "series": [{"series": "ward-7.sepsis", "status": "published", "flagged": 7}],
-}
-
-
-def told(script: str, *words: object) -> None:
-    code = block(f"# /etc/screening/{script}")
-    command = [sys.executable, "-c", code, *map(str, words)]
-    subprocess.run(command, input=json.dumps(STORY), text=True, check=True, timeout=60)
+SERIES = {"series": "ward-7.sepsis", "status": "published", "flagged": 7}
+STORY = {"night": NIGHT, "exit_code": 5, "series": [SERIES]}
 
 
 def test_the_web_hook_posts_what_it_was_told():
@@ -177,41 +170,75 @@ def test_the_web_hook_posts_what_it_was_told():
     with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        told("web_hook.py", f"http://127.0.0.1:{server.server_port}/screening")
+        code, url = block("# /etc/screening/web_hook.py"), f"http://127.0.0.1:{server.server_port}/screening"
+        hook = [sys.executable, "-c", code, url]
+        subprocess.run(hook, input=json.dumps(STORY), text=True, check=True, timeout=60)
         thread.join(10)
-
     assert json.loads(posted[0]) == STORY
 
 
 def test_the_mail_hook_sends_a_letter_with_a_line_a_series(monkeypatch):
-    letters = []
-
-    class PostOffice:
-        def __init__(self, host, port, timeout) -> None: ...
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_) -> None: ...
-
-        def send_message(self, letter) -> None:
-            letters.append(letter)
-
-    monkeypatch.setattr("smtplib.SMTP", PostOffice)
+    office = MagicMock()
+    monkeypatch.setattr("smtplib.SMTP", office)
     monkeypatch.setattr("sys.argv", ["mail_hook.py", "localhost", "25", "ward@localhost"])
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(STORY)))
     exec(block("# /etc/screening/mail_hook.py"), {})
-
-    assert letters[0]["Subject"] == "Screening of 2026-03-03: code 5"
-    assert "ward-7.sepsis: published, flagged 7" in letters[0].get_content()
+    (letter,) = office.return_value.__enter__.return_value.send_message.call_args.args
+    assert letter["Subject"] == "Screening of 2026-03-03: code 5"
+    assert "ward-7.sepsis: published, flagged 7" in letter.get_content()
 
 
 def test_the_container_runs_as_nobody_special_on_a_read_only_root_with_pinned_images():
     image, service = block("# Containerfile"), block("# compose.yaml")
-
+    images = re.findall(r"(?:FROM|image:) (\S+)", image + service)
     assert re.search(r"^USER \d+:\d+$", image, flags=re.MULTILINE)
-    assert all(
-        re.search(r":\d+\.\d+", line) for line in re.findall(r"(?:FROM|image:) (\S+)", image + service)
-    )
+    assert images and all(re.search(r":\d+\.\d+", name) for name in images)
     assert "--require-hashes" in image
     assert "read_only: true" in service and "cap_drop: [ALL]" in service
+
+
+RUNBOOK = re.findall(
+    r"```sh\n(.*?)```", (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"), re.DOTALL
+)
+QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs sqlite3")
+def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
+    """Every command line of it does what is said beside it."""
+    place, backup, model = tmp_path / "lib", tmp_path / "backups", tmp_path / "lib/model"
+    (place / "in").mkdir(parents=True)
+    backup.mkdir()
+    past = [written(patients(), tmp_path / "past.csv"), "--label", "ill", "--id", "patient", *QUICK]
+    screen("train", *past, "--recipe", "logistic", "--max-flag-rate", 0.3, "--out", model)
+    screen("approve", model, "--by", "A. Weber", "--reason", "a trial")
+    night = written(patients(60, seed=7), place / "in/2026-03-01.csv")
+    where = ["--ledger", place / "screening.db", "--series", "ward-7"]
+    run = place / "runs/2026-03-01"
+    screen("score", model, night, *where, "--date", "2026-03-01", "--out", run)
+    (tmp_path / "id.txt").write_text("00700003\n")
+    shown = {
+        "/var/lib/screening": place, "/var/backups/screening": backup, "/root/id.txt": tmp_path / "id.txt",
+        "/tmp/trial": tmp_path / "trial", "python3 ": f"{sys.executable} ",
+    }  # fmt: skip
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def follow(blocks: list[str]) -> None:
+        for block in blocks:
+            for written_there, here in shown.items():
+                block = block.replace(written_there, str(here))
+            followed = ["sh", "-euc", block]
+            done = subprocess.run(followed, capture_output=True, text=True, env=environment, cwd=tmp_path)
+            assert done.returncode == 0, block + done.stderr
+
+    back = next(number for number, block in enumerate(RUNBOOK) if "model.back" in block)
+    follow(RUNBOOK[:back])
+    # What is gone back from.
+    screen("threshold", model, "--g-mean", "--reason", "a trial", *where)
+    before = load_model(model).id
+    follow(RUNBOOK[back:])
+
+    assert (tmp_path / "trial/report.html").exists()
+    assert load_model(place / "model.back").id != before
+    assert (backup / "by-python.db").read_bytes()[:15] == b"SQLite format 3"
+    assert "00700003" not in set(pd.read_parquet(run / "scores.parquet")["id"])

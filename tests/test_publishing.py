@@ -1,6 +1,5 @@
 """A directory is published whole or not at all, and never in the place of somebody else's files."""
 
-import itertools
 import os
 import stat
 import subprocess
@@ -20,11 +19,19 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_an_error_while_writing_leaves_nothing_behind(tmp_path):
-    with pytest.raises(RuntimeError), publish(tmp_path / "deep" / "run", "run") as folder:
+def test_an_error_while_writing_leaves_nothing_behind_or_the_earlier_result_whole(tmp_path):
+    target = tmp_path / "deep" / "run"
+    with pytest.raises(RuntimeError), publish(target, "run") as folder:
         (folder / "run.json").write_text("{}")
         raise RuntimeError
     assert names(tmp_path) == set()
+    with publish(target, "run") as folder:
+        (folder / "run.json").write_text("first")
+    with pytest.raises(RuntimeError), publish(target, "run") as folder:
+        (folder / "run.json").write_text("second")
+        raise RuntimeError
+    assert (target / "run.json").read_text() == "first"
+    assert names(target.parent) == {"run"}
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -48,17 +55,6 @@ def test_a_run_stopped_on_the_way_to_its_lock_leaves_none(tmp_path, monkeypatch,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_earlier_result_stays_whole_when_its_replacement_fails(tmp_path):
-    with publish(tmp_path / "run", "run") as folder:
-        (folder / "run.json").write_text("first")
-    with pytest.raises(RuntimeError), publish(tmp_path / "run", "run") as folder:
-        (folder / "run.json").write_text("second")
-        raise RuntimeError
-
-    assert (tmp_path / "run" / "run.json").read_text() == "first"
-    assert names(tmp_path) == {"run"}
-
-
 @pytest.mark.parametrize("content", [["thesis.docx"], ["model.json"], ["run.json", "notes.txt"]])
 def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path, content):
     for name in content:
@@ -66,6 +62,22 @@ def test_a_directory_that_holds_somebody_elses_files_is_never_replaced(tmp_path,
     with pytest.raises(UsageError), publish(tmp_path, "run"):
         pytest.fail("the block must not start")
     assert names(tmp_path) == set(content)
+
+
+def test_place_that_cannot_be_written_is_named_before_any_work(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UsageError, match="file"), publish(place, "run"):
+            pytest.fail("the block must not start")
+    with pytest.raises(UsageError, match="file"):
+        PageFolder(tmp_path / "file" / "pages", Readers()).prepare()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_closed_folder_is_named_before_any_work(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot"), publish(tmp_path / "run", "run"):
+        pytest.fail("the block must not start")
 
 
 def test_a_second_writer_is_turned_away_while_the_first_works(tmp_path):
@@ -101,35 +113,23 @@ def test_a_killed_writer_leaves_no_lock_and_the_next_one_clears_up(tmp_path):
     assert names(tmp_path) == {"other"}
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_place_that_cannot_be_written_is_named_before_any_work(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(UsageError, match="cannot"), publish(tmp_path / "run", "run"):
-        pytest.fail("the block must not start")
-
-
-def test_a_file_in_the_way_is_a_usage_error(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError), publish(tmp_path / "file", "run"):
-        pytest.fail("the block must not start")
-    with pytest.raises(UsageError), publish(tmp_path / "file" / "run", "run"):
-        pytest.fail("the block must not start")
-
-
 def mode(path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path):
-    pages = PageFolder(tmp_path / "pages" / "ward-7", readers("0640", None))
+@pytest.mark.parametrize("group", [
+    None,
+    pytest.param(12345, marks=pytest.mark.skipif(os.getuid() != 0, reason="only root gives to a group")),
+])  # fmt: skip
+def test_pages_and_their_directories_are_open_to_the_readers_alone(tmp_path, group):
+    pages = PageFolder(tmp_path / "pages" / "ward-7", Readers(readers("0640", None).mode, group))
     pages.prepare()
     pages.show(b"night", "2026-03-01")
-
+    files = {path.name: mode(path) for path in pages.directory.iterdir()}
+    owners = {path.stat().st_gid for path in (pages.directory, *pages.directory.iterdir())}
     assert (mode(pages.directory), mode(pages.directory.parent)) == (0o750, 0o750)
-    assert {path.name: mode(path) for path in pages.directory.iterdir()} == {
-        "2026-03-01.html": 0o640,
-        LATEST: 0o640,
-    }
+    assert files == {"2026-03-01.html": 0o640, LATEST: 0o640}
+    assert owners == {os.getgid() if group is None else group}
 
 
 @given(st.lists(st.dates().map(str), min_size=1, max_size=5, unique=True))
@@ -149,13 +149,11 @@ def test_a_link_in_the_place_of_a_page_is_replaced_and_nothing_is_followed(tmp_p
     for name in (LATEST, "2026-03-01.html", f".{LATEST}.partial"):
         (pages.directory / name).symlink_to(database)
     pages.show(b"night", "2026-03-01")
-    (tmp_path / "elsewhere").symlink_to(pages.directory)
+    links = {path.name: path.is_symlink() for path in pages.directory.iterdir()}
 
     assert (database.read_bytes(), mode(database)) == (b"nights", 0o600)
-    assert {path.name: path.is_symlink() for path in pages.directory.iterdir()} == {
-        LATEST: False,
-        "2026-03-01.html": False,
-    }
+    assert links == {LATEST: False, "2026-03-01.html": False}
+    (tmp_path / "elsewhere").symlink_to(pages.directory)
     (tmp_path / "link").symlink_to(database)
     with pytest.raises(UsageError, match="a link"):
         write_whole(tmp_path / "link", b"page")
@@ -170,7 +168,6 @@ def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is
         (pages.directory / name).write_bytes(b"half")
     pages.of("2026-03-03").write_bytes(b"altered")
     pages.show(b"night", "2026-03-03")
-
     assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
     assert pages.of("2026-03-03").read_bytes() == b"night"
 
@@ -179,27 +176,5 @@ def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is
 def test_a_mode_that_lets_others_write_or_is_none_is_refused(text):
     with pytest.raises(UsageError, match="mode"):
         readers(text, None)
-
-
-def test_a_group_that_is_not_there_is_refused_by_name():
     with pytest.raises(UsageError, match="no group 'nobody-has-this'"):
         readers(None, "nobody-has-this")
-
-
-def test_a_place_that_cannot_be_written_is_said_before_the_night(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="file"):
-        PageFolder(tmp_path / "file" / "pages", Readers()).prepare()
-
-
-@pytest.mark.skipif(
-    os.name != "posix" or os.getuid() != 0, reason="needs root, to give a page to another group"
-)
-def test_the_copies_get_the_group(tmp_path):
-    pages = PageFolder(tmp_path / "pages", Readers(0o640, 12345))
-    pages.prepare()
-    pages.show(b"night", "2026-03-01")
-
-    assert {path.stat().st_gid for path in itertools.chain([pages.directory], pages.directory.iterdir())} == {
-        12345
-    }

@@ -6,6 +6,8 @@ import os
 import pwd
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -23,9 +25,8 @@ from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
 from screening.store.loading import load_model
+from screening.store.model import save_model
 from screening.store.serialization import read_document
-
-QUICK = ["--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
 
 
 def answer(*words: object) -> dict:
@@ -41,16 +42,18 @@ def model(logistic_model):
 def ward(model, tmp_path, monkeypatch):
     """A folder with two nights: of the second, the last twenty patients are other ones."""
     monkeypatch.chdir(tmp_path)
-    first, later = patients(60, seed=7), patients(20, seed=8)
+    monkeypatch.setenv("SCREEN_LEDGER", str(tmp_path / "screening.db"))
+    first = patients(60, seed=7)
     written(first, tmp_path / "night1.csv")
-    written(pd.concat([first[:40], later]), tmp_path / "night2.csv")
+    written(pd.concat([first[:40], patients(20, seed=8)]), tmp_path / "night2.csv")
     return tmp_path
 
 
 def score(model, ward, number: int, *more: object) -> dict:
+    """A night by the ledger that the environment names."""
     words = ["score", model, ward / f"night{number}.csv", "--date", f"2026-03-0{number}"]
-    screen(*words, "--out", ward / f"run{number}", "--ledger", ward / "screening.db", *more)
-    return json.loads((ward / f"run{number}" / "run.json").read_text())
+    screen(*words, "--out", ward / f"run{number}", *more)
+    return read_document(ward / f"run{number}", "run")
 
 
 def saved(run: dict, verdicts: list[dict], **more: object) -> dict:
@@ -72,22 +75,18 @@ def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     given += [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
     told = answer("review", ward / "run1", as_file(saved(first, given), ward / "v.json"))
     second = score(model, ward, 2)
+    counts, page = second["counts"], (ward / "run2" / "report.html").read_text()
+    before, now = ({case["id"] for case in run["cases"]} for run in (first, second))
+    state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
+    line = next(line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line)
+    listed = re.findall(r"(\d+) (new|pending|ruled out|known)", line)
 
     assert told["new"] == len(given) == 7
-    counts = second["counts"]
-    flagged_before = {case["id"] for case in first["cases"]}
-    flagged_now = {case["id"] for case in second["cases"]}
     assert counts["flagged"] == counts["cases"] == sum(counts[state.replace(" ", "_")] for state in STATES)
-    assert counts["no_longer_flagged"] == len(flagged_before - flagged_now) > 0
-    assert counts["pending"] + counts["ruled_out"] + counts["known"] == len(flagged_before & flagged_now) > 2
-    state = {case["id"]: (case["state"], case["nights"]) for case in second["cases"]}
-    assert state[ids[0]] == ("known", 2)
-    assert state[ids[1]] == ("pending", 2)
-    line = next(line for line in screen("history").stdout.splitlines() if "2026-03-02 " in line)
-    assert {counted: int(n) for n, counted in re.findall(r"(\d+) (new|pending|ruled out|known)", line)} == {
-        each: counts[each.replace(" ", "_")] for each in ("new", "pending", "ruled out", "known")
-    }
-    page = (ward / "run2" / "report.html").read_text()
+    assert counts["no_longer_flagged"] == len(before - now) > 0
+    assert counts["pending"] + counts["ruled_out"] + counts["known"] == len(before & now) > 2
+    assert (state[ids[0]], state[ids[1]]) == (("known", 2), ("pending", 2))
+    assert len(listed) == 4 and all(int(n) == counts[name.replace(" ", "_")] for n, name in listed)
     assert "confirmed on 2026-03-01" in page and "Since 2026-03-01:" in page
     assert f"ledger entry {second['ledger']['entry']}, {second['ledger']['head'][:16]}" in page
 
@@ -116,99 +115,84 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     ]  # fmt: skip
     path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
     told = screen("review", ward / "run1", path, code=3)
-
     assert told.stdout == ""
     assert "the verdicts cannot be read in 9 places" in told.stderr
     assert "SECRET" not in told.stderr and name not in told.stderr
+    for content in ("{", '{"verdicts": 3}', "[" * 100_000):
+        path.write_text(content)
+        screen("review", ward / "run1", path, code=3)
     assert sum(answer("history")["runs"][0]["verdicts"].values()) == 0
 
 
-@pytest.mark.parametrize("content", ["{", '{"verdicts": 3}', "[" * 100_000])
-def test_what_is_no_file_of_verdicts_exits_3(model, ward, content):
-    score(model, ward, 1)
-    (ward / "v.json").write_text(content)
-    screen("review", ward / "run1", ward / "v.json", code=3)
-
-
-def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward):
-    run = score(model, ward, 1)
-    verdicts = as_file(saved(run, []), ward / "v.json")
-    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--out"]
-    screen(*words, ward / "alone")
+def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward, monkeypatch):
+    verdicts = as_file(saved(score(model, ward, 1), []), ward / "v.json")
+    words = ["score", model, ward / "night1.csv", "--out"]
     screen(*words, ward / "elsewhere", "--ledger", ward / "other.db", "--date", "2026-03-05")
-
+    monkeypatch.delenv("SCREEN_LEDGER")
+    screen(*words, ward / "alone", "--date", "2026-03-01")
     assert "without --ledger" in screen("review", ward / "alone", verdicts, code=2).stderr
-    assert "no ledger at" in screen("review", ward / "run1", verdicts, "--ledger", "no.db", code=2).stderr
-    told = screen("review", ward / "run1", verdicts, "--ledger", ward / "other.db", code=2).stderr
-    assert "does not know this run" in told
+    for ledger, told in (("no.db", "no ledger at"), ("other.db", "does not know this run")):
+        assert told in screen("review", ward / "run1", verdicts, "--ledger", ledger, code=2).stderr
 
 
-def test_a_patient_of_many_voxels_is_one_case(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    past = written(voxels(), tmp_path / "past.parquet")
-    words = ["--label", "tissue", "--group", "patient", "--positive", "lesion", "--recipe", "one_vs_rest"]
-    screen("train", past, *words, "--search", "1", "--folds", "4", "--jobs", "1", "--out", tmp_path / "m")
+def test_a_patient_of_many_voxels_is_one_case(tmp_path):
+    past = read_cohort(voxels(), label="tissue", group="patient", positive=["lesion"], need_label=True)
+    save_model(train(past, "one_vs_rest", search=1, folds=4, beside=()), tmp_path / "m")
     written(voxels(4, 50, seed=9), tmp_path / "new.parquet")
+    ledger = ("--ledger", tmp_path / "screening.db")
     for day in (1, 2):
-        words = ["score", tmp_path / "m", tmp_path / "new.parquet", "--date", f"2026-03-0{day}"]
-        same = ("--accept-delivery", "the same images again")
-        screen(*words, "--out", tmp_path / f"r{day}", "--ledger", "screening.db", *same)
-    run = json.loads((tmp_path / "r2" / "run.json").read_text())
+        words = ["score", tmp_path / "m", tmp_path / "new.parquet", "--date", f"2026-03-0{day}", *ledger]
+        screen(*words, "--out", tmp_path / f"r{day}", "--accept-delivery", "the same images again")
+    run = read_document(tmp_path / "r2", "run")
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
+    given = as_file(saved(run, [{"id": flagged[0], "verdict": "confirmed"}]), tmp_path / "v.json")
 
     assert run["counts"]["cases"] == run["counts"]["pending"] == len(flagged) < run["counts"]["flagged"]
     assert set(sampled(run)).isdisjoint(flagged)
     assert len(flagged) + run["unflagged"]["cases"] == 4
-    given = [{"id": flagged[0], "verdict": "confirmed"}]
-    assert answer("review", "r2", as_file(saved(run, given), tmp_path / "v.json"))["new"] == 1
+    assert answer("review", tmp_path / "r2", given, *ledger)["new"] == 1
 
 
 def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(model, ward):
-    from screening.scoring import score as scoring
-
-    loaded = load_model(model)
-    drawn = [
-        scoring.score(loaded, ward / "night1.csv", ward / f"b{rows}", date="2026-03-01", batch_rows=rows)
+    loaded, night = load_model(model), ward / "night1.csv"
+    document, *others = (
+        score_night(loaded, night, ward / f"b{rows}", date="2026-03-01", batch_rows=rows).document
         for rows in (1, 7, 1000)
-    ]
-    other = scoring.score(loaded, ward / "night1.csv", ward / "later", date="2026-03-02").document
-    document = drawn[0].document
+    )
+    later = score_night(loaded, night, ward / "later", date="2026-03-02").document
 
-    assert [one.document["sample"] for one in drawn] == [document["sample"]] * 3
-    assert set(sampled(document)) != set(sampled(other))
+    assert [one["sample"] for one in others] == [document["sample"]] * 2
+    assert set(sampled(document)) != set(sampled(later))
     assert set(sampled(document)).isdisjoint(case["id"] for case in document["cases"])
     assert len(document["sample"]) == 5
 
 
 def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, ward):
-    shutil.copytree(model, ward / "m")
-    before = load_model(ward / "m")
+    before = load_model(shutil.copytree(model, ward / "m"))
     reason = "ten reviews a night, no more"
-    words = ["threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason]
-    screen("score", ward / "m", ward / "night1.csv", "--out", "r", "--ledger", "screening.db")
-    told = answer(*words, "--ledger", "screening.db")
+    score(ward / "m", ward, 1)
+    told = answer("threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason)
     after = load_model(ward / "m")
+    (point,), (change,) = after.operating_points, answer("history", "--verify")["threshold_changes"]
 
-    (point,) = after.operating_points
     assert (point["chosen_by"], point["reason"]) == ("screen threshold", reason)
     assert point["threshold"] > before.thresholds[0]
     assert after.id == told["id"] != before.id
     assert after.document["machine"] == before.document["machine"]
-    (change,) = answer("history", "--verify")["threshold_changes"]
     assert (change["model_before"], change["model_after"]) == (before.digest, after.digest)
     assert reason in (ward / "m" / "report.html").read_text()
-    words = ["score", ward / "m", ward / "night2.csv", "--date", "2026-03-02", "--ledger", "screening.db"]
-    screen(*words, "--out", "r2")
-    assert "is scored with model" in screen(*["score", model, *words[2:]], "--out", "r3", code=2).stderr
+    score(ward / "m", ward, 2)
+    words = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", "r3"]
+    assert "is scored with model" in screen(*words, code=2).stderr
 
 
 def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
-    shutil.copytree(model, ward / "challenger")
-    screen("threshold", ward / "challenger", "--max-flag-rate", "0.1", "--reason", "fewer")
+    challenger = shutil.copytree(model, ward / "challenger")
+    screen("threshold", challenger, "--max-flag-rate", "0.1", "--reason", "fewer")
     where = ["--ledger", "screening.db", "--series", "ward-1"]
-    first = [ward / "night1.csv", "--date", "2026-03-01", *where]
-    screen("score", model, *first, "--out", "r1")
-    told = answer("score", ward / "challenger", *first, "--shadow", "--out", "s1")
+    first, second = ([f"night{day}.csv", "--date", f"2026-03-0{day}", *where, "--out"] for day in (1, 2))
+    screen("score", model, *first, "r1")
+    told = answer("score", challenger, *first, "s1", "--shadow")
     page = (ward / "r1" / "report.html").read_bytes()
     beside = answer("history", "--series", "ward-1", "--beside", told["model"])["beside"]
 
@@ -217,74 +201,63 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert (beside["nights"], beside["other"]["shadow"], beside["other"]["only"]) == (1, True, 0)
     assert beside["one"]["only"] > 0 and 0 < beside["agreement"] < 1
     assert "in shadow" in screen("report", "s1", code=2).stderr
-    screen("promote", ward / "challenger", "--reason", "a draft", *where, code=2)
-    approved = answer("approve", ward / "challenger", "--by", "A. Weber", "--reason", "fewer", *where)
-    done = answer("promote", ward / "challenger", "--reason", "enough reviews", *where)
+    screen("promote", challenger, "--reason", "a draft", *where, code=2)
+    approved = answer("approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where)
+    done = answer("promote", challenger, "--reason", "enough reviews", *where)
     assert done["champion"] == approved["id"] and done["beside"] == beside
-    second = [ward / "night2.csv", "--date", "2026-03-02", *where]
-    assert "scored with model" in screen("score", model, *second, "--out", "r2", code=2).stderr
-    screen("score", ward / "challenger", *second, "--out", "r2")
+    assert "scored with model" in screen("score", model, *second, "r2", code=2).stderr
+    screen("score", challenger, *second, "r2")
     (promotion,) = answer("history", "--verify")["promotions"]
     assert (promotion["reason"], promotion["evidence"]) == ("enough reviews", beside)
     assert (ward / "r1" / "report.html").read_bytes() == page
-    assert "--ledger" in screen("score", model, *first[:3], "--shadow", "--out", "r3", code=2).stderr
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
     assert "% agreement" in screen("history", *where[2:], "--beside", told["model"]).stdout
 
 
-def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward):
-    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--ledger", "screening.db"]
-    screen(*words, "--series", "ward-2", "--out", "r2")
-    run = json.loads((ward / "r2" / "run.json").read_text())
+def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward, monkeypatch):
+    run = score(model, ward, 1, "--series", "ward-2")
     verdicts = as_file(saved(run, [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]), ward / "v.json")
-
-    assert "not of series ward-1" in screen("review", "r2", verdicts, "--series", "ward-1", code=2).stderr
-    screen("review", "r2", verdicts, "--series", "ward-2")
+    assert "not of series ward-1" in screen("review", "run1", verdicts, "--series", "ward-1", code=2).stderr
+    screen("review", "run1", verdicts, "--series", "ward-2")
     assert answer("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"] == 1
-    assert "--series a b" in screen(*words, "--series", "a b", "--out", "r4", code=2).stderr
-    assert "--ledger" in screen(*words[:-2], "--series", "ward-1", "--out", "r5", code=2).stderr
+    words = ["score", model, ward / "night1.csv", "--out", "r"]
+    assert "--series a b" in screen(*words, "--series", "a b", code=2).stderr
+    monkeypatch.delenv("SCREEN_LEDGER")
+    for alone in (["--series", "ward-1"], ["--shadow"]):
+        assert "--ledger" in screen(*words, *alone, code=2).stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--reason", " "], ["--reason", "x", "--class", "nobody"], ["--reason", "x", "--miss-cost", "-1"]],
-)
+@pytest.mark.parametrize("words", [[" "], ["x", "--class", "nobody"], ["x", "--miss-cost", "-1"]])
 def test_a_change_that_makes_no_sense_changes_nothing(model, ward, words):
     shutil.copytree(model, ward / "m")
-    screen("threshold", ward / "m", *words, code=2)
+    screen("threshold", ward / "m", "--reason", *words, code=2)
     assert load_model(ward / "m").id == load_model(model).id
 
 
 def test_status_names_the_silent_series_and_writes_what_prometheus_reads(model, ward):
-    words = ["score", model, ward / "night1.csv", "--date", "2026-03-01", "--ledger", "screening.db"]
-    for name in ("ward-1", "ward-2"):
-        screen(*words, "--series", name, "--out", name)
-    words[2:5] = [ward / "night2.csv", "--date", "2026-03-02"]
-    screen(*words, "--series", "ward-2", "--out", "later")
-    told = screen("status", "--night", "2026-03-02", "--metrics", "m.prom", code=5).stdout.splitlines()
-    content = (ward / "m.prom").read_text()
+    for day, name in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
+        words = ["score", model, ward / f"night{day}.csv", "--date", f"2026-03-0{day}", "--series", name]
+        screen(*words, "--out", f"{name} {day}")
+    status, metrics = ["status", "--night", "2026-03-02"], ward / "m.prom"
+    told = screen(*status, "--metrics", metrics, code=5).stdout.splitlines()
+    content = metrics.read_text()
 
     assert [line.split()[:2] for line in told] == [["ATTENTION", "ward-1"], ["ok", "ward-2"]]
     assert "the night of 2026-03-02 is not published" in told[0]
     assert 'screening_fine{series="ward-1"} 0' in content and 'screening_fine{series="ward-2"} 1' in content
-    assert (ward / "m.prom").stat().st_mode & 0o777 == 0o644
-    screen("status", "--night", "2026-03-02", "--series", "ward-2")
-    assert "ward-9" in screen("status", "--night", "2026-03-02", "--series", "ward-2,ward-9", code=5).stdout
-    assert "no ledger" in screen("status", "--ledger", "no.db", "--metrics", "m.prom", code=5).stdout
+    assert metrics.stat().st_mode & 0o777 == 0o644
+    screen(*status, "--series", "ward-2")
+    assert "ward-9" in screen(*status, "--series", "ward-2,ward-9", code=5).stdout
+    assert "no ledger" in screen("status", "--ledger", "no.db", "--metrics", metrics, code=5).stdout
     assert "90m" in screen("status", "--max-age", "soon", code=2).stderr
     assert "YYYY-MM-DD" in screen("status", "--night", "soon", code=2).stderr
-    assert "screening_ledger_readable 0" in (ward / "m.prom").read_text()
+    assert "screening_ledger_readable 0" in metrics.read_text()
 
 
 def test_a_meddled_ledger_exits_4_and_names_the_entry(model, ward):
-    import sqlite3
-
     score(model, ward, 1)
-    connection = sqlite3.connect(ward / "screening.db")
-    connection.execute("UPDATE trail SET recorded = '2020'")
-    connection.commit()
-    connection.close()
-
+    with closing(sqlite3.connect(ward / "screening.db")) as connection, connection:
+        connection.execute("UPDATE trail SET recorded = '2020'")
     assert "entry 1" in screen("history", "--verify", code=4).stderr
     screen("history", "--out", "history.html")
     assert "not for this page" in (ward / "history.html").read_text()
@@ -295,65 +268,49 @@ def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_someb
     shutil.copy(ward / "screening.db", ward / "backup.db")
     score(model, ward, 2)
     shutil.copy(ward / "backup.db", ward / "screening.db")
-    again = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--ledger", "screening.db"]
+    again = ["score", model, ward / "night2.csv", "--date", "2026-03-02", "--out", ward / "run2"]
     ledger = ["screening.db", "--runs", ward]
 
-    assert "is older than" in screen(*again, "--out", ward / "run2", code=4).stderr
+    assert "is older than" in screen(*again, code=4).stderr
     assert "run2" in screen("status", "--ledger", *ledger, code=4).stderr
     assert "--reason" in screen("ledger", "accept", *ledger, code=2).stderr
     assert answer("ledger", "accept", *ledger, "--reason", "restored after a fire") == {"accepted": 1}
-    screen(*again, "--out", ward / "run2")
+    screen(*again)
     screen("history", "--verify")
 
 
 def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again(model, ward, monkeypatch):
     score(model, ward, 1)
+    real, calls = sa.engine.default.DefaultDialect.do_commit, []
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
+    def killed_at_the_fourth(dialect: object, connection: object) -> None:
+        # A look at the ledger ends with a commit too: before scoring and after it, and the reservation.
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        real(dialect, connection)
 
     with monkeypatch.context() as patched, open_ledger(ward / "screening.db") as book:
-        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_fourth(killed))
+        patched.setattr(sa.engine.default.DefaultDialect, "do_commit", killed_at_the_fourth)
         with pytest.raises(KeyboardInterrupt):
             score_night(load_model(model), ward / "night2.csv", ward / "run2", date="2026-03-02", ledger=book)
     left = read_document(ward / "run2", "run")["ledger"]
-    run = score(model, ward, 2)
-
-    assert left["head"] != run["ledger"]["head"]
+    assert left["head"] != score(model, ward, 2)["ledger"]["head"]
     screen("status", "--night", "2026-03-02", "--runs", ward)
     screen("history", "--verify")
-
-
-def killed_fourth(end):
-    """Commits that succeed but for the one that enters the night: the second, after it was reserved."""
-    real, calls = sa.engine.default.DefaultDialect.do_commit, []
-
-    def commit(dialect: object, connection: object) -> None:
-        calls.append(1)
-        # A look at the ledger ends with a commit too: before scoring and after it, and the reservation.
-        (end if len(calls) == 4 else real)(dialect, connection)
-
-    return commit
-
-
-def test_the_environment_may_name_the_ledger(model, ward, monkeypatch):
-    monkeypatch.setenv("SCREEN_LEDGER", str(ward / "named.db"))
-    screen("score", model, ward / "night1.csv", "--out", "r", "--date", "2026-03-01")
-    assert [run["night"] for run in answer("history")["runs"]] == ["2026-03-01"]
 
 
 def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):
     past = written(voxels(10, 60), tmp_path / "past.parquet")
     cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
     model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=GMean(), jobs=1, beside=())
-
     same = set_threshold(model, GMean(), "as it was")
     other = set_threshold(model, MaxFlagRate(0.05), "fewer", watched="lesion")
+    lesion = model.watched.index("lesion")
 
     assert same.thresholds.tolist() == model.thresholds.tolist()
     assert same.calibration == pytest.approx(model.calibration)
     assert same.validation["score"].tolist() == pytest.approx(model.validation["score"].tolist())
-    lesion = model.watched.index("lesion")
     assert other.thresholds[lesion] > model.thresholds[lesion]
     assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
     assert other.operating_points[1 - lesion]["chosen_by"] == "training"
@@ -374,8 +331,8 @@ def desk(tmp_path_factory):
     place = tmp_path_factory.mktemp("desk")
     (place / "cohort.toml").write_text(CONTRACT)
     past = [written(patients(), place / "past.csv"), "--contract", place / "cohort.toml"]
-    rule = ["--recipe", "logistic", "--max-flag-rate", 0.3]
-    screen("train", *past, *rule, *QUICK, "--out", place / "model")
+    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
+    screen("train", *past, *quick, "--max-flag-rate", 0.3, "--out", place / "model")
     night = written(patients(60, seed=7), place / "night.csv")
     screen("score", place / "model", night, "--out", place / "run", "--ledger", place / "screening.db")
     return place
@@ -390,6 +347,7 @@ def review(desk, by: dict, *words: object, code: int = 0):
 
 
 def reviewers_in(ledger) -> list[tuple[str, str]]:
+    history(ledger, verify=True)
     with ledger.reading() as connection:
         return [tuple(row) for row in connection.execute(sa.select(REVIEWS.c.login, REVIEWS.c.token))]
 
@@ -402,25 +360,18 @@ def test_a_verdict_without_what_the_contract_asks_for_is_refused(desk, by):
 
 
 def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(desk):
-    token = desk / "token"
+    """A token that others can read is refused."""
+    token, by = desk / "token", {"site": "ward 7", "initials": "ab"}
     token.write_text("a reviewer's secret\n")
+    token.chmod(0o644)
+    assert "others can read" in review(desk, by, "--token", token, code=2).stderr
     token.chmod(0o600)
-    review(desk, {"site": "ward 7", "initials": "ab"}, "--token", token)
-
-    digest = hashlib.sha256(b"a reviewer's secret").hexdigest()
+    review(desk, by, "--token", token)
     with open_ledger(desk / "screening.db") as ledger:
         known = reviewers_in(ledger)
-        history(ledger, verify=True)
         erase(ledger, "purge", "old", Scope())
         left = reviewers_in(ledger)
-        history(ledger, verify=True)
+
+    digest = hashlib.sha256(b"a reviewer's secret").hexdigest()
     assert known == [(pwd.getpwuid(os.getuid()).pw_name, digest)] * 2
     assert left == [("", "")] * 2
-
-
-def test_a_token_that_others_can_read_is_refused(desk):
-    token = desk / "open"
-    token.write_text("secret")
-    token.chmod(0o644)
-    refused = review(desk, {"site": "ward 7", "initials": "ab"}, "--token", token, code=2)
-    assert "others can read" in refused.stderr

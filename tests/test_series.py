@@ -1,6 +1,7 @@
 """A series is one screen of one place: nights of one never touch the cases or counts of another."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,11 @@ from screening.errors import UsageError
 from screening.ledger.database import RUNS, Unchained, open_ledger
 from screening.ledger.entries import Forgotten, append
 from screening.ledger.erasing import Scope, digest_of_stand_ins, erase
-from screening.ledger.history import history
-from screening.ledger.model_registry import record_revision
+from screening.ledger.history import compare_nights, history
+from screening.ledger.model_registry import promote, record_revision
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
+from screening.schemas.history import HistoryDocument
 from screening.spelling import series_name
 
 
@@ -34,21 +36,20 @@ flags = st.lists(st.lists(st.sets(st.sampled_from("abcd")), min_size=3, max_size
 @given(flags)
 @settings(max_examples=10)
 def test_wards_on_one_ledger_have_the_counts_of_wards_on_their_own(tmp_path_factory, flagged):
-    folder = tmp_path_factory.mktemp("wards")
-    wards = ("ward-1", "ward-2", "ward-3")
+    folder, wards = tmp_path_factory.mktemp("wards"), ("ward-1", "ward-2", "ward-3")
+
+    def enter_night(ledger, ward: str, day: int, names: set[str]) -> None:
+        enter(ledger, of_ward(ward, day, "".join(sorted(names))))
+        said = [Verdict(name, "confirmed") for name in sorted(names)[:1]]
+        record_verdicts(ledger, f"{ward} m {day}", said)
+
     with open_ledger(folder / "all.db", make=True) as shared:
         for (day, of_night), place in itertools.product(enumerate(flagged, start=1), range(3)):
-            names = sorted(of_night[place])
-            enter(shared, of_ward(wards[place], day, "".join(names)))
-            said = [Verdict(name, "confirmed") for name in names[:1]]
-            record_verdicts(shared, f"{wards[place]} m {day}", said)
+            enter_night(shared, wards[place], day, of_night[place])
         for place, ward in enumerate(wards):
             with open_ledger(folder / f"{ward}.db", make=True) as alone:
                 for day, of_night in enumerate(flagged, start=1):
-                    names = sorted(of_night[place])
-                    enter(alone, of_ward(ward, day, "".join(names)))
-                    said = [Verdict(name, "confirmed") for name in names[:1]]
-                    record_verdicts(alone, f"{ward} m {day}", said)
+                    enter_night(alone, ward, day, of_night[place])
                 assert counts_of(shared, ward) == counts_of(alone, ward)
                 assert history(shared, ward)["series"] == history(alone)["series"]
         history(shared, verify=True)
@@ -60,36 +61,33 @@ def test_a_night_without_a_name_follows_those_that_asked_the_same_question(ledge
     assert states(enter(ledger, night(3, "ab"))) == {"a": "pending", "b": "new"}
 
 
+TO_N = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
+
+
 def test_another_model_is_refused_until_the_trail_has_put_it_there(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     with pytest.raises(UsageError, match="series ward-1 is scored with model mmmmmmmmmmmm"):
         enter(ledger, of_ward("ward-1", 2, "ab", "n"))
     enter(ledger, of_ward("ward-2", 2, "ab", "n"))
-    record_revision(
-        ledger, "threshold", {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
-    )
-    second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
-
-    assert states(second) == {"a": "pending", "b": "new"}
+    record_revision(ledger, "threshold", TO_N)
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab", "n"))) == {"a": "pending", "b": "new"}
 
 
 def test_a_change_of_threshold_in_one_series_leaves_the_same_model_in_others(ledger):
-    for ward in ("ward-1", "ward-2"):
+    wards = ("ward-1", "ward-2")
+    for ward in wards:
         enter(ledger, of_ward(ward, 1, "a"))
-    change = {"model_before": "m" * 64, "model_after": "n" * 64, "reason": "r", "classes": []}
-    record_revision(ledger, "threshold", change, "ward-1")
-    enter(ledger, of_ward("ward-1", 2, "a", "n"))
-    enter(ledger, of_ward("ward-2", 2, "a"))
+    record_revision(ledger, "threshold", TO_N, "ward-1")
+    for ward, model in zip(wards, "nm", strict=True):
+        enter(ledger, of_ward(ward, 2, "a", model))
     history(ledger, verify=True)
-
-    assert [len(history(ledger, ward)["threshold_changes"]) for ward in ("ward-1", "ward-2")] == [1, 0]
+    assert [len(history(ledger, ward)["threshold_changes"]) for ward in wards] == [1, 0]
 
 
 def test_a_forced_night_by_another_model_is_that_night_alone(ledger):
     enter(ledger, of_ward("ward-1", 1, "a"))
     forced = enter(ledger, of_ward("ward-1", 1, "ab", "n"), force=True)
     third = enter(ledger, of_ward("ward-1", 2, "ab"))
-
     assert forced.night.revision == 2
     assert states(third) == {"a": "pending", "b": "pending"}
     assert [run["in_force"] for run in history(ledger, verify=True)["runs"]] == [False, True, True]
@@ -99,7 +97,6 @@ def test_a_series_is_asked_for_by_its_name_or_the_digits_it_is_shown_by(ledger):
     enter(ledger, night(1, "a"))
     enter(ledger, of_ward("ward-1", 1, "a"))
     shown = [each["series"] for each in history(ledger)["series"]]
-
     assert sorted(len(history(ledger, name)["runs"]) for name in shown) == [1, 1]
     with pytest.raises(UsageError, match="did you mean 'ward-1'"):
         history(ledger, "ward1")
@@ -110,7 +107,6 @@ def test_digits_that_two_series_begin_with_name_neither(ledger):
         enter(ledger, night(day, "a"))
         with ledger.writing() as connection:
             connection.execute(RUNS.update().where(RUNS.c.series != "a" * 64).values(series=digest))
-
     with pytest.raises(UsageError, match="no series 'aaaaaaaaaaaa'"):
         history(ledger, "a" * 12)
 
@@ -140,18 +136,15 @@ def test_what_an_entry_says_it_erased_may_be_gone(forgotten):
 CLAIM = """UPDATE parts SET facts = REPLACE(facts, '"erased":[', '"erased":[[1,0,[0],"x"],')"""
 
 
-@pytest.mark.parametrize(
-    ("statement", "told"),
-    [
-        ("UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'", "entry 1 .run"),
-        ("UPDATE parts SET facts = REPLACE(facts, 'ruled out', 'known') WHERE entry = 2", "entry 2 .verdict"),
-        ("UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2", "entry 2"),
-        ("UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'", "entry 2 .verdict"),
-        ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
-        (CLAIM + " WHERE entry = 4 AND part = 0", "entry 1 .run"),
-        ("DELETE FROM parts WHERE entry = 2 AND part = 4", "entry 2"),
-    ],
-)
+@pytest.mark.parametrize(("statement", "told"), [
+    ("UPDATE parts SET names = '[\"\",\"\"]' WHERE entry = 1 AND what = 'cases'", "entry 1 .run"),
+    ("UPDATE parts SET facts = REPLACE(facts, 'ruled out', 'known') WHERE entry = 2", "entry 2 .verdict"),
+    ("UPDATE parts SET names = REPLACE(names, 'erased-', 'erased-0') WHERE entry = 2", "entry 2"),
+    ("UPDATE parts SET names = '[\"b\"]' WHERE entry = 2 AND what = 'case'", "entry 2 .verdict"),
+    ("UPDATE parts SET gone = '{}' WHERE entry = 3", "entry 3 .verdict"),
+    (CLAIM + " WHERE entry = 4 AND part = 0", "entry 1 .run"),
+    ("DELETE FROM parts WHERE entry = 2 AND part = 4", "entry 2"),
+])  # fmt: skip
 def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
     with forgotten.writing() as connection:
         connection.exec_driver_sql(statement)
@@ -159,22 +152,147 @@ def test_only_what_an_entry_names_may_be_gone(forgotten, statement, told):
         history(forgotten, verify=True)
 
 
-@pytest.mark.parametrize("kind", ["facts", "names"])
-def test_an_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, kind):
+@pytest.mark.parametrize(
+    ("column", "before", "after"), [("facts", "'ruled out'", "'known'"), ("names", "'a'", "'b'")]
+)
+def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, column, before, after):
     """What a forger appends is an entry as whole as any; facts and names of earlier ones still do not fit."""
     enter(ledger, of_ward("ward-1", 1, "ab"))
     record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
-    words = {"facts": ("'ruled out'", "'known'", "facts"), "names": ("'a'", "'b'", "what = 'case' AND names")}
+    change = f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"
     with ledger.writing() as connection:
-        before, after, column = words[kind]
-        column = column.rsplit(maxsplit=1)[-1]
-        connection.exec_driver_sql(
-            f"UPDATE parts SET {column} = REPLACE({column}, {before}, {after}) WHERE entry = 2"
-        )
+        connection.exec_driver_sql(change)
         erased = [(2, part, [0], digest_of_stand_ins(["b"], [0])) for part in range(2)]
         append(connection, ledger.clock(), Forgotten(erased=erased))
+    for look in (rebuild, lambda ledger: history(ledger, verify=True)):
+        with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
+            look(ledger)
 
-    with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
-        rebuild(ledger)
-    with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
-        history(ledger, verify=True)
+
+HERE, SHADOW = "m" * 64, "n" * 64
+
+
+def shadow(day: int, flagged: str, **other):
+    """A night that the challenger scored beside the champion."""
+    return of_ward("ward-1", day, flagged, "n", shadow=True, **other)
+
+
+def kept(told: dict) -> list:
+    return [told[name] for name in ("runs", "series", "threshold_changes")]
+
+
+some = st.sets(st.sampled_from("abcde"))
+both_flag = st.lists(st.tuples(some, some), min_size=1, max_size=4)
+
+
+@given(both_flag)
+@settings(max_examples=10)
+def test_whatever_a_shadow_flags_the_champions_figures_are_those_without_it(tmp_path_factory, flagged):
+    folder = tmp_path_factory.mktemp("shadow")
+    with (
+        open_ledger(folder / "with.db", make=True, clock=lambda: "2026-01-01") as beside,
+        open_ledger(folder / "alone.db", make=True, clock=lambda: "2026-01-01") as alone,
+    ):
+        for day, (ours, theirs) in enumerate(flagged, start=1):
+            for book in (beside, alone):
+                enter(book, of_ward("ward-1", day, "".join(sorted(ours))))
+                said = [Verdict(name, "ruled out") for name in sorted(ours)[:1]]
+                record_verdicts(book, f"ward-1 m {day}", said)
+            enter(beside, shadow(day, "".join(sorted(theirs))))
+        comparison = compare_nights(beside, "ward-1", SHADOW)
+
+        assert kept(history(beside, verify=True)) == kept(history(alone))
+        for names, counted in ((0, comparison.one), (1, comparison.other)):
+            assert comparison.both + counted.only == sum(len(night[names]) for night in flagged)
+        assert comparison.both == sum(len(ours & theirs) for ours, theirs in flagged)
+
+
+def test_agreement_and_predictive_values_are_those_counted_by_hand(ledger):
+    # Ten patients a night: flagged and unflagged together.
+    for day, ours, theirs in ((1, "abc", "bcd"), (2, "ab", "ab")):
+        for one, flagged in ((of_ward("ward-1", day, ours), ours), (shadow(day, theirs), theirs)):
+            counted = one.night.replace(unflagged={"cases": 10 - len(flagged)})
+            enter(ledger, replace(one, night=counted, sampled=tuple({"d"} - set(flagged))))
+    said = {"a": "ruled out", "b": "confirmed", "c": "unsure", "d": "confirmed"}
+    record_verdicts(ledger, "ward-1 m 1", [Verdict(name, word) for name, word in said.items()])
+    comparison = compare_nights(ledger, "ward-1", SHADOW[:12])
+    one, other, chance = comparison.one, comparison.other, (5 * 5 + 15 * 15) / 400
+
+    assert (comparison.nights, comparison.both, comparison.neither, comparison.other_tables) == (2, 4, 14, 0)
+    assert comparison.agreement == pytest.approx(18 / 20)
+    assert comparison.kappa == pytest.approx((0.9 - chance) / (1 - chance))
+    assert (one.only, one.ppv.found, one.ppv.judged) == (1, 1, 2)
+    assert (other.only, other.ppv.found, other.ppv.judged) == (1, 2, 3)
+    assert (other.only_ppv.found, other.only_ppv.judged) == (1, 1)
+    assert one.cases_per_night == one.waiting_per_night == 2.5
+
+
+def test_nights_of_other_tables_are_in_no_agreement(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    other = shadow(1, "b")
+    enter(ledger, replace(other, night=other.night.replace(table="another")))
+    comparison = compare_nights(ledger, "ward-1", SHADOW)
+    assert (comparison.agreement, comparison.kappa, comparison.other_tables) == (None, None, 1)
+
+
+def test_a_shadows_nights_follow_each_other_and_not_the_champions(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(1, "b"))
+    assert states(enter(ledger, shadow(2, "ab"))) == {"a": "new", "b": "pending"}
+    assert states(enter(ledger, of_ward("ward-1", 2, "ab"))) == {"a": "pending", "b": "new"}
+
+
+def test_the_same_run_first_in_shadow_and_then_in_force_are_two_revisions(ledger):
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    enter(ledger, shadow(2, "a"))
+    again = enter(ledger, of_ward("ward-1", 2, "a", "n"), force=True)
+    assert again.night.revision == 2
+    assert history(ledger, verify=True)["runs"][-1]["in_force"]
+
+
+def test_promoted_the_shadow_is_in_force_from_the_next_night_and_follows_the_champions(ledger):
+    """Only who was in shadow is promoted, and never without a reason; nobody reviews a shadow."""
+    enter(ledger, of_ward("ward-1", 1, "a"))
+    with pytest.raises(UsageError, match="no night in shadow"):
+        promote(ledger, "ward-1", SHADOW, "because", {})
+    enter(ledger, shadow(1, "ab"))
+    with pytest.raises(UsageError, match="in shadow"):
+        record_verdicts(ledger, "ward-1 n 1", [Verdict("a", "ruled out")])
+    with pytest.raises(UsageError, match="--reason"):
+        promote(ledger, "ward-1", SHADOW, " ", {})
+    assert history(ledger)["promotions"] == []
+    evidence = compare_nights(ledger, "ward-1", SHADOW)
+    head = promote(ledger, "ward-1", SHADOW, "finds b", evidence)
+    with pytest.raises(UsageError, match="scored with model nnnnnnnnnnnn"):
+        enter(ledger, of_ward("ward-1", 2, "a"))
+    # Nights are told under the model that scored them, whoever is champion now.
+    assert compare_nights(ledger, "ward-1", SHADOW).one.model == evidence.one.model == HERE[:12]
+    second = enter(ledger, of_ward("ward-1", 2, "ab", "n"))
+    told = history(ledger, "ward-1", verify=True)
+    (promotion,) = told["promotions"]
+
+    assert states(second) == {"a": "pending", "b": "new"}
+    assert [run["model"] for run in told["runs"]] == [HERE[:12], SHADOW[:12]]
+    assert HistoryDocument.from_dict(told).promotions[0].evidence == evidence
+    assert (promotion["reason"], promotion["entry"]) == ("finds b", head.number)
+    assert (promotion["model_before"], promotion["model_after"]) == (HERE, SHADOW)
+    assert promote(ledger, "ward-1", SHADOW, "again", {}) == (4, history(ledger)["audit"]["head"])
+
+
+def test_a_series_that_begins_in_shadow_has_no_night_in_force_until_it_is_promoted(ledger):
+    enter(ledger, shadow(1, "a"))
+    before = history(ledger)
+    promote(ledger, "ward-1", SHADOW, "begins", compare_nights(ledger, "ward-1", SHADOW))
+    assert before["runs"] == before["series"] == []
+    assert states(enter(ledger, of_ward("ward-1", 2, "a", "n"))) == {"a": "new"}
+
+
+def test_two_wards_may_be_put_beside_each_other(ledger):
+    for ward, flagged in (("ward-1", "ab"), ("ward-2", "b")):
+        enter(ledger, of_ward(ward, 1, flagged))
+    comparison = compare_nights(ledger, "ward-1", "ward-2")
+    assert (comparison.both, comparison.one.only, comparison.other.series) == (1, 1, "ward-2")
+    absent = "model aaaaaaaaaaaa has no night in shadow in series ward-1"
+    for other, told in (("ward-1", "beside itself"), (SHADOW, "no series"), ("a" * 64, absent)):
+        with pytest.raises(UsageError, match=told):
+            compare_nights(ledger, "ward-1", other)

@@ -47,10 +47,8 @@ def anchors(path: Path) -> set[str]:
 
 
 def links() -> list[tuple[Path, str]]:
-    pairs = [
-        (path, link) for path, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", prose(text))
-    ]
-    return [(path, link) for path, link in pairs if "://" not in link]
+    found = {path: re.findall(r"\]\(([^)\s]+)\)", prose(text)) for path, text in TEXTS.items()}
+    return [(path, link) for path, links in found.items() for link in links if "://" not in link]
 
 
 def leads_somewhere(path: Path, link: str) -> bool:
@@ -78,29 +76,23 @@ def test_files_named_exist():
     text = "\n".join(TEXTS.values())
     named = set(re.findall(r"`((?:screening/|tests/|docs/|templates/)?[\w]+/[\w/]+\.py)`", text))
     defined = re.findall(r"`(\w+)`(?: \(|, )`([\w/]+\.py)`", TEXTS[DOCS / "architecture.md"])
-    places = {
-        name: next((path for path in (ROOT / name, ROOT / "screening" / name) if path.exists()), None)
-        for name in named
-    }
+    roots = ROOT, ROOT / "screening"
+    places = {name: [root / name for root in roots if (root / name).exists()] for name in named}
 
     assert len(named) > 60 and len(defined) > 15
-    assert {name for name, path in places.items() if path is None} == set()
+    assert {name for name, paths in places.items() if not paths} == set()
     for what, name in defined:
-        assert re.search(
-            rf"^(class|def) {what}\b|^{what} =", places[name].read_text(encoding="utf-8"), flags=re.MULTILINE
-        )
+        definition = rf"^(class|def) {what}\b|^{what} ="
+        assert re.search(definition, places[name][0].read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
 def test_every_method_has_a_page_with_its_parts_its_recipe_and_a_paragraph(recipe):
-    page = MADE["methods"][f"{recipe.name}.md"]
-    parts = METHODS["parts_of"](recipe, WORDS)
-
+    page, parts = MADE["methods"][f"{recipe.name}.md"], METHODS["parts_of"](recipe, WORDS)
+    named = [recipe.kernel, recipe.factor, recipe.machine != "baseline"]
     assert WORDS["recipe"][recipe.name].strip() in page
     assert recipe.text.strip() in page
-    assert len(parts) == bool(recipe.kernel) + bool(recipe.factor) + len(recipe.remedy) + (
-        recipe.machine != "baseline"
-    )
+    assert len(parts) == sum(map(bool, named)) + len(recipe.remedy)
     assert all(part["formula"] in page for part in parts)
 
 
@@ -165,12 +157,9 @@ def desk(tmp_path_factory, browser):
 
 def test_the_tutorial_ends_with_a_second_night_that_knows_the_first(desk):
     night = json.loads((desk / "nights/ward-7.infection/2026-01-15/run.json").read_text())
+    (shown,) = blocks("text")
     assert night["counts"]["read"] == 220
     assert night["counts"]["pending"] + night["counts"]["known"] > 0
-
-
-def test_what_init_says_in_the_tutorial_is_what_it_says(desk):
-    (shown,) = blocks("text")
     assert shown in (desk / "init.txt").read_text()
 
 
@@ -179,14 +168,11 @@ def test_every_how_to_works_from_where_the_tutorial_ends(desk, monkeypatch):
     Path("site.key").write_text(secrets.token_hex(32))
     Path("site.key").chmod(0o600)
     lines = commands_of(TEXTS[DOCS / "howto.md"])
-
     for line in lines:
         typed(line)
-
     assert len(lines) >= 12
-    assert all(
-        Path(name).exists() for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html")
-    )
+    for name in ("list.csv", "list.xlsx", "compared/report.html", "teaching.html"):
+        assert Path(name).exists()
 
 
 def shown(page: str) -> dict[str, str]:
@@ -197,7 +183,6 @@ def shown(page: str) -> dict[str, str]:
 
 def test_the_gallery_shows_every_picture_that_the_script_makes_and_says_what_is_on_it():
     made = runpy.run_path(str(ROOT / "docs" / "images.py"))
-
     assert sorted(shown("docs/gallery.md")) == sorted(made["SHOTS"])
     assert {path.name for path in made["FOLDER"].iterdir()} == set(made["SHOTS"])
     assert set(shown("README.md")) < set(made["SHOTS"])

@@ -19,13 +19,10 @@ def place(tmp_path_factory):
     written(patients(), folder / "past.csv")
     written(patients(60, seed=7), folder / "night.csv")
     (folder / "own").mkdir()
-    (folder / "own" / "banner.html.j2").write_text(
-        "<p>St Elsewhere</p>{% include 'shipped/banner.html.j2' %}"
-    )
+    for page in ("banner", "compare"):
+        text = f"<p>St Elsewhere</p>{{% include 'shipped/{page}.html.j2' %}}"
+        (folder / "own" / f"{page}.html.j2").write_text(text)
     (folder / "own" / "report.css").write_text("body{color:#123}")
-    (folder / "own" / "compare.html.j2").write_text(
-        "<p>St Elsewhere</p>{% include 'shipped/compare.html.j2' %}"
-    )
     return folder
 
 
@@ -51,15 +48,11 @@ def test_the_page_of_a_training_is_the_sites_and_the_model_is_the_same(place, mo
     assert (model / "model.json").read_bytes() == (place / "plain" / "model.json").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "page"),
-    [
-        (("score", "model", "night.csv", "--out", "run"), "run"),
-        (("threshold", "plain", "--g-mean", "--reason", "a test"), "plain"),
-        (("compare", "past.csv", "--recipes", "svm,logistic", *QUICK, "--out", "compared"), "compared"),
-    ],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize(("words", "page"), [
+    (("score", "model", "night.csv", "--out", "run"), "run"),
+    (("threshold", "plain", "--g-mean", "--reason", "a test"), "plain"),
+    (("compare", "past.csv", "--recipes", "svm,logistic", *QUICK, "--out", "compared"), "compared"),
+], ids=lambda words: words[0])  # fmt: skip
 @pytest.mark.usefixtures("model")
 def test_every_page_is_the_sites(place, monkeypatch, words, page):
     monkeypatch.chdir(place)
@@ -67,57 +60,40 @@ def test_every_page_is_the_sites(place, monkeypatch, words, page):
     assert "<p>St Elsewhere</p>" in (place / page / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_broken_template_is_refused_before_any_work(place, model, broken, tmp_path, monkeypatch):
+def test_broken_template_is_refused_before_any_work(place, model, broken, tmp_path, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("this is the work")
 
     monkeypatch.setattr(training, "train", never)
     monkeypatch.setattr(Model, "opened", never)
-    out = ("--out", tmp_path / "out", "--templates", broken)
-    past = (place / "past.csv", *QUICK)
-
-    said = [
-        screen("train", *past, "--recipe", "svm", *out, code=2).stderr,
-        screen("score", model, place / "night.csv", *out, code=2).stderr,
-        screen("compare", *past, "--recipes", "svm", *out, code=2).stderr,
-    ]
-
-    assert all("page.html.j2 line 1: 'hospital' is undefined" in words for words in said)
+    out, past = ("--out", tmp_path / "out", "--templates", broken), (place / "past.csv", *QUICK)
+    night = ("score", model, place / "night.csv", *out)
+    compared = ("compare", *past, "--recipes", "svm", *out)
+    for words in (("train", *past, "--recipe", "svm", *out), night, compared):
+        assert "page.html.j2 line 1: 'hospital' is undefined" in screen(*words, code=2).stderr
+    # A field that no night has.
+    (broken / "page.html.j2").unlink()
+    (broken / "tonight.html.j2").write_text("<p>\n{{ run.hospital }}")
+    assert "tonight.html.j2 line 2: " in screen(*night, code=2).stderr
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]
 
 
-def test_a_field_that_no_night_has_is_refused_before_the_night_is_scored(place, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(Model, "opened", None)
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "tonight.html.j2").write_text("<p>\n{{ run.hospital }}")
-    words = ("score", model, place / "night.csv", "--out", tmp_path / "run", "--templates", tmp_path / "own")
-
-    assert "tonight.html.j2 line 2: " in screen(*words, code=2).stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["own"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{% if %}", "banner.html.j2 line 1"), ("{{ banner|shout }}", "shout"),
-        ("{% include 'gone.j2' %}", "no template gone.j2"), (b"\xff", "utf-8"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "words"), [
+    ("{% if %}", "banner.html.j2 line 1"), ("{{ banner|shout }}", "shout"),
+    ("{% include 'gone.j2' %}", "no template gone.j2"), (b"\xff", "utf-8"),
+])  # fmt: skip
 def test_what_cannot_be_compiled_is_refused_in_words(tmp_path, text, words):
     (tmp_path / "banner.html.j2").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UsageError, match=words):
         check_templates(tmp_path, "run")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{% if tonight is defined %}{{ tonight }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
-        "{% set ward = 'icu' %}{% include 'ward.j2' %}", "{% include 'gone.j2' ignore missing %}",
-        "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
-        "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "{% if tonight is defined %}{{ tonight }}{% endif %}", "{{ hospital|default('St Elsewhere') }}",
+    "{% set ward = 'icu' %}{% include 'ward.j2' %}", "{% include 'gone.j2' ignore missing %}",
+    "{% for number in range(3) %}{{ loop.index }}{{ number }}{% endfor %}",
+    "{% macro bold(word) %}<b>{{ word }}</b>{% endmacro %}{{ bold(banner.title) }}",
+])  # fmt: skip
 def test_what_can_be_drawn_is_not_refused(tmp_path, text):
     (tmp_path / "banner.html.j2").write_text(text)
     (tmp_path / "ward.j2").write_text("{{ ward }}")

@@ -22,11 +22,9 @@ from screening.report.history import render_history
 from screening.schemas.base import Reason
 from screening.schemas.history import HistoryDocument
 
-UTC = datetime.UTC
-
 
 def at(day: int, hour: int = 6) -> datetime.datetime:
-    return datetime.datetime(2026, 1, day, hour, tzinfo=UTC)
+    return datetime.datetime(2026, 1, day, hour, tzinfo=datetime.UTC)
 
 
 def recording(*times: datetime.datetime):
@@ -41,28 +39,27 @@ def fine(ledger, due: Due, *names: str) -> dict[str | None, bool]:
 
 @pytest.mark.parametrize(("hours", "fine_then"), [(25, True), (27, False)])
 def test_a_night_is_as_old_as_its_first_publication(place, hours, fine_then):
-    began = at(1, 3)
-    with open_ledger(
-        place, make=True, clock=recording(began, began + datetime.timedelta(hours=20))
-    ) as ledger:
-        enter(ledger, of_ward("ward-1", 1, "ab"))
-        enter(ledger, of_ward("ward-1", 1, "ab"), force=True)
-        (pulse,) = pulses(ledger, Due(began + datetime.timedelta(hours=hours)))
-
+    clock = recording(at(1, 3), at(1, 23))
+    with open_ledger(place, make=True, clock=clock) as ledger:
+        for force in (False, True):
+            enter(ledger, of_ward("ward-1", 1, "ab"), force=force)
+        (pulse,) = pulses(ledger, Due(at(1, 3) + datetime.timedelta(hours=hours)))
     assert pulse.fine is fine_then
     assert pulse.said.startswith(f"night 2026-01-01, {hours:.1f} h ago: 2 of 10 flagged")
 
 
 def test_the_silent_ward_is_named_and_the_others_are_fine(place):
     with open_ledger(place, make=True, clock=recording(at(1), at(1), at(2))) as ledger:
+        # An empty ledger is not fine.
+        assert fine(ledger, Due(at(1))) == {None: False}
         for day, ward in ((1, "ward-1"), (1, "ward-2"), (2, "ward-2")):
             enter(ledger, of_ward(ward, day, "a"))
-        expected = {"ward-1": False, "ward-2": True}
-
-        assert fine(ledger, Due(at(2, 9))) == expected
-        assert fine(ledger, Due(at(2, 9), night=at(2).date())) == expected
-        assert fine(ledger, Due(at(2, 9), night=at(2).date()), "ward-2") == {"ward-2": True}
-        assert fine(ledger, Due(at(2, 9)), "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
+        by_age, by_night = Due(at(2, 9)), Due(at(2, 9), night=at(2).date())
+        for due in (by_age, by_night):
+            assert fine(ledger, due) == {"ward-1": False, "ward-2": True}
+        assert fine(ledger, by_night, "ward-2") == {"ward-2": True}
+        assert fine(ledger, by_age, "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
+    assert "screening_ledger_readable 0\n" in exposition([Pulse(False, "no ledger")])
 
 
 BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
@@ -84,7 +81,7 @@ PULSES = {
         at(2, 8),
         NEXT_NIGHT | GRACE,
         False,
-        "night of 2026-01-02 is not published",
+        "2026-01-02 is not published",
     ),
     "a clock that went back": ([(3, 2, "m", {})], at(2, 7), {}, False, "is the clock right?"),
 }
@@ -99,12 +96,6 @@ def test_whether_a_night_came_and_what_is_said_of_it(place, entered, now, due, e
     assert pulse.fine is expected and words in pulse.said
 
 
-def test_an_empty_ledger_is_not_fine(place):
-    with open_ledger(place, make=True) as ledger:
-        assert fine(ledger, Due(at(1))) == {None: False}
-    assert "screening_ledger_readable 0\n" in exposition([Pulse(False, "no ledger")])
-
-
 LINE = re.compile(r'[a-z_]+(\{series="([^"\\\n]|\\\\|\\"|\\n)*"\})? -?[0-9.e+-]+')
 
 
@@ -113,16 +104,13 @@ def test_every_line_of_the_metrics_is_one_that_prometheus_reads(names, came):
     known = {"night": "2026-01-01", "came": at(1).isoformat(), "counts": {"scored": 10, "flagged": 2}}
     text = exposition([Pulse(came, "said", name, **(known if came else {})) for name in names])
     lines = text.removesuffix("\n").split("\n")
-
+    types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
     assert sum(line.startswith("screening_fine{") for line in lines) == len(names)
-    assert {line.split()[2] for line in lines if line.startswith("# TYPE")} <= {
-        "screening_ledger_readable", *HELP,
-    }  # fmt: skip
+    assert types <= {"screening_ledger_readable", *HELP}
 
 
-NOW = datetime.datetime(2026, 1, 9, 9, tzinfo=datetime.UTC)
-DUE = Due(NOW, night=NOW.date())
+DUE = Due(at(9, 9), night=at(9).date())
 
 
 @pytest.fixture
@@ -139,64 +127,49 @@ def test_status_waits_for_a_closed_ward_no_longer_and_history_keeps_it(ledger):
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
     head = retire(ledger, "ward-1", "moved to the new building")
     after = history(ledger, "ward-1", verify=True)
+    (by_name,) = pulses(ledger, DUE, ["ward-1"])
 
     assert fine(ledger, DUE) == {"ward-2": True}
     assert [after[name] for name in ("runs", "series")] == [before[name] for name in ("runs", "series")]
-    assert after["retirements"] == [
-        {
-            "series": "ward-1", "reason": "moved to the new building", "last": "2026-01-04",
-            "entry": head.number, "recorded": "2026-01-09T04:00:00+00:00",
-        }
-    ]  # fmt: skip
+    facts = {"series": "ward-1", "reason": "moved to the new building", "last": "2026-01-04"}
+    recorded = {"entry": head.number, "recorded": "2026-01-09T04:00:00+00:00"}
+    assert after["retirements"] == [facts | recorded]
     assert history(ledger, "ward-2")["retirements"] == []
-    (by_name,) = pulses(ledger, DUE, ["ward-1"])
     assert by_name.fine
     assert by_name.said == "retired on 2026-01-09, last night 2026-01-04: moved to the new building"
 
 
 def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
+    """Where every ward is closed the ledger is fine and readable."""
     retire(ledger, "ward-1", "moved")
-    enter(ledger, of_ward("ward-1", 2, "a"))
-    enter(ledger, of_ward("ward-1", 8, "a", "n", shadow=True))
+    for day, shadow in ((2, {}), (8, {"shadow": True})):
+        enter(ledger, of_ward("ward-1", day, "a", "n" if shadow else "m", **shadow))
     assert fine(ledger, DUE) == {"ward-2": True}
     enter(ledger, of_ward("ward-1", 8, "a"))
     assert fine(ledger, DUE) == {"ward-1": False, "ward-2": True}
-    retire(ledger, "ward-1", "moved again")
-
-    assert fine(ledger, DUE) == {"ward-2": True}
-    retirements = history(ledger, verify=True)["retirements"]
-    assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08"]
-
-
-def test_where_every_ward_is_closed_the_ledger_is_fine_and_readable(ledger):
     for ward in ("ward-1", "ward-2"):
         retire(ledger, ward, "closed")
     (pulse,) = pulses(ledger, DUE)
     assert (pulse.fine, pulse.said) == (True, "every series is retired")
     assert "screening_ledger_readable 1" in exposition([pulse])
-
-
-@pytest.mark.parametrize(
-    ("series", "reason", "told"),
-    [("ward-1", " ", "--reason"), ("ward-3", "closed", "no series 'ward-3'"), ("ward-2", "again", "already")],
-)
-def test_closing_wants_a_reason_and_a_series_and_is_done_once(ledger, series, reason, told):
-    retire(ledger, "ward-2", "closed")
-    with pytest.raises(UsageError, match=told):
-        retire(ledger, series, reason)
-    assert len(history(ledger)["retirements"]) == 1
+    for series, reason, told in (
+        ("ward-1", " ", "--reason"), ("ward-3", "closed", "no series 'ward-3'"),
+        ("ward-2", "again", "already"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            retire(ledger, series, reason)
+    retirements = history(ledger, verify=True)["retirements"]
+    assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08", "2026-01-09"]
 
 
 def test_the_command_closes_and_status_exits_0(tmp_path):
     with open_ledger(tmp_path / "l.db", make=True) as ledger:
         enter(ledger, of_ward("ward-1", 4, "a"))
-        today = datetime.date.today().isoformat()
-        enter(ledger, of_ward("ward-2", 1, "a", night=today))
+        enter(ledger, of_ward("ward-2", 1, "a", night=datetime.date.today().isoformat()))
     where = ["--ledger", tmp_path / "l.db"]
     screen("status", "--night", "today", *where, code=5)
     told = json.loads(screen("retire", "ward-1", "--reason", "closed", *where, "--json").stdout)
     screen("status", "--night", "today", *where)
-
     assert told["retired"] == "ward-1"
 
 
@@ -233,7 +206,7 @@ def test_a_series_of_the_site_file_that_never_came_is_missing_until_its_night_is
         (pulse, _) = pulses(ledger, DUE, ["ward-1", "ward-2"])
 
         assert pulse.fine and "given up: the laboratory moved" in pulse.said
-        assert fine(ledger, Due(NOW), "ward-1") == {"ward-1": True}
+        assert fine(ledger, Due(at(9, 9)), "ward-1") == {"ward-1": True}
         assert fine(ledger, replace(DUE, night=at(8).date()), "ward-1") == {"ward-1": False}
         assert history(ledger, verify=True)["audit"]["verified"]
 

@@ -46,13 +46,10 @@ def stopped(name: str, factor: float, n_rows: int, nights: int = 12, **feature: 
     return hits / nights
 
 
-@pytest.mark.parametrize(
-    ("name", "factor", "feature", "fewest"),
-    [
-        ("creatinine", 88.42, {}, 5), ("haemoglobin", 0.6206, {}, 5), ("urea", 1 / 2.801, {}, 20),
-        ("urea", 1 / 2.801, {"unit": "mg/dL"}, 20),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "factor", "feature", "fewest"), [
+    ("creatinine", 88.42, {}, 5), ("haemoglobin", 0.6206, {}, 5), ("urea", 1 / 2.801, {}, 20),
+    ("urea", 1 / 2.801, {"unit": "mg/dL"}, 20),
+])  # fmt: skip
 def test_a_column_in_other_units_is_recognised(name, factor, feature, fewest):
     assert all(stopped(name, factor, n_rows, **feature) >= 0.75 for n_rows in (fewest, 240))
 
@@ -95,26 +92,20 @@ def test_a_declared_unit_allows_its_own_conversions_only():
     assert stopped("creatinine", 1 / 88.42, 20, unit="umol/L") == 1
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("mm[Hg]", "mmHg"), ("Cel", "degrees C"), ("[degF]", "degrees F"), ("[lb_av]", "lb"),
-        ("µmol/L", "umol/L"), ("μmol/l", "umol/L"), ("mg/dl", "mg/dL"), ("MG/DL", "mg/dL"),
-        ("furlong", "furlong"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "meant"), [
+    ("mm[Hg]", "mmHg"), ("Cel", "degrees C"), ("[degF]", "degrees F"), ("[lb_av]", "lb"),
+    ("µmol/L", "umol/L"), ("μmol/l", "umol/L"), ("mg/dl", "mg/dL"), ("MG/DL", "mg/dL"),
+    ("furlong", "furlong"),
+])  # fmt: skip
 def test_ucum_and_usual_spellings_of_a_unit_are_understood(written, meant):
     assert standard_unit(written) == meant
 
 
-@pytest.mark.parametrize(
-    ("column", "quantity"),
-    [
-        ("serum_creatinine", "creatinine"), ("BUN", "urea"), ("Hb", "haemoglobin"),
-        ("temperature_max", "temperature"), ("urea_creatinine_ratio", None), ("creatinine_urea", None),
-        ("creatinine_clearance", None), ("hemoglobin_a1c", None), ("age", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("column", "quantity"), [
+    ("serum_creatinine", "creatinine"), ("BUN", "urea"), ("Hb", "haemoglobin"),
+    ("temperature_max", "temperature"), ("urea_creatinine_ratio", None), ("creatinine_urea", None),
+    ("creatinine_clearance", None), ("hemoglobin_a1c", None), ("age", None),
+])  # fmt: skip
 def test_a_column_is_known_by_the_words_of_its_name_unless_it_is_computed(column, quantity):
     assert getattr(quantity_named(column), "name", None) == quantity
 

@@ -15,9 +15,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -63,33 +61,16 @@ def damage(draw, content: bytes) -> bytes:
 def attacks(desk: Path, broken: Path) -> dict[str, tuple[Path, list[object]]]:
     """By kind: the valid file, and the command that reads the broken one."""
     recipe = Path(__file__).parents[2] / "models" / "logistic.toml"
-    run = broken.parent / "run"
+    run, verdicts, ledger = desk / "run", desk / "verdicts.json", desk / "screening.db"
     return {
         "tables": (desk / "tonight.csv", ["check", broken, "--model", desk / "model"]),
         "contracts": (desk / "contract.toml", ["check", desk / "tonight.csv", "--contract", broken]),
         "recipes": (recipe, ["recipes", broken]),
-        "verdicts": (
-            desk / "verdicts.json",
-            ["review", desk / "run", broken, "--ledger", desk / "screening.db"],
-        ),
-        "runs": (desk / "run" / "run.json", ["report", run]),
-        "ledgers": (desk / "screening.db", ["history", "--verify", "--ledger", broken]),
-        "ledgers, written": (
-            desk / "screening.db",
-            ["review", desk / "run", desk / "verdicts.json", "--ledger", broken],
-        ),
+        "verdicts": (verdicts, ["review", run, broken, "--ledger", ledger]),
+        "runs": (run / "run.json", ["report", broken.parent / "run"]),
+        "ledgers": (ledger, ["history", "--verify", "--ledger", broken]),
+        "ledgers, written": (ledger, ["review", run, verdicts, "--ledger", broken]),
     }
-
-
-def fuzzed(valid: bytes, attempt: Callable[[bytes], None]) -> None:
-    """Attempt fifty damaged forms of a valid file."""
-
-    @settings(max_examples=50, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(damage(valid))
-    def one(content: bytes) -> None:
-        attempt(content)
-
-    one()
 
 
 def main() -> None:
@@ -109,12 +90,11 @@ def main() -> None:
     signal.signal(signal.SIGALRM, _hang)
 
     def attempt(kind: str, content: bytes) -> None:
-        broken = Path(tempfile.mkdtemp(dir=desk)) / (
-            "broken.toml" if kind in ("contracts", "recipes") else "broken"
-        )
-        (broken.parent / "run").mkdir()
-        place = broken.parent / "run" / "run.json" if kind == "runs" else broken
+        names = {"contracts": "broken.toml", "recipes": "broken.toml", "runs": "run/run.json"}
+        place = Path(tempfile.mkdtemp(dir=desk)) / names.get(kind, "broken")
+        place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
+        broken = place.parents[1] / "broken" if kind == "runs" else place
         signal.alarm(LONGEST_SECONDS)
         try:
             run(attacks(desk, broken)[kind][1])
@@ -130,9 +110,10 @@ def main() -> None:
         shutil.rmtree(broken.parent)
         tried[kind] += 1
 
+    fifty = settings(max_examples=50, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     while time.monotonic() < until:
         for kind, (valid, _) in attacks(desk, desk / "broken.toml").items():
-            fuzzed(valid.read_bytes(), partial(attempt, kind))
+            fifty(given(st.just(kind), damage(valid.read_bytes()))(attempt))()
     shutil.rmtree(desk)
     for kind, n in tried.items():
         counted(f"fuzzed {kind}", n)

@@ -61,8 +61,7 @@ def test_a_full_disk_behind_the_answer_is_told(words):
 def test_a_reader_that_leaves_early_gets_no_traceback():
     command = f"{sys.executable} -m screening recipes --json | head -c 1"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
-    assert ended.returncode in (0, 2)
-    assert "Traceback" not in ended.stderr
+    assert ended.returncode in (0, 2) and "Traceback" not in ended.stderr
 
 
 def test_closed_streams_are_opened_so_that_no_file_takes_their_numbers(desk):
@@ -119,7 +118,6 @@ def test_a_signal_at_any_line_of_the_boundary_ends_the_command_without_a_traceba
     """Every line in turn: chance finds the gap between two of them in one run of a hundred."""
     ended = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True)
     codes = [int(line.split()[1]) for line in ended.stdout.splitlines()]
-
     assert len(codes) > 30 and 143 in codes
     assert set(codes) <= {0, 143, -signal.SIGTERM}, ended.stderr
     assert "Traceback" not in ended.stderr
@@ -140,27 +138,27 @@ def test_a_path_that_is_not_utf_8_is_refused_by_its_bytes_and_a_table_of_such_a_
     Path(table).write_bytes((desk / "tonight.csv").read_bytes())
     refused = screen("score", desk / "model", desk / "tonight.csv", "--out", os.fsdecode(folder), code=2)
     screen("score", desk / "model", table, "--out", tmp_path / "run")
-
     assert "r\\xff is not UTF-8" in refused.stderr
     assert read_document(tmp_path / "run", "run")["input"]["files"][0]["name"] == "r\\xff.csv"
 
 
-def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(tmp_path):
-    (tmp_path / ".other.partial").mkdir()
-    (tmp_path / ".other.partial" / "scores.parquet").touch()
-    (tmp_path / ".other.screening-lock").touch()
-    (tmp_path / ".theirs.lock").touch()
-    with publish(tmp_path / "run", "run") as folder:
+def published(place: Path) -> None:
+    with publish(place, "run") as folder:
         (folder / "run.json").touch()
 
+
+def test_what_a_dead_process_left_in_the_folder_is_swept_and_a_strangers_lock_is_not(tmp_path):
+    (tmp_path / ".other.partial").mkdir()
+    for name in (".other.partial/scores.parquet", ".other.screening-lock", ".theirs.lock"):
+        (tmp_path / name).touch()
+    published(tmp_path / "run")
     assert {path.name for path in tmp_path.iterdir()} == {"run", ".theirs.lock"}
 
 
 def test_with_umask_0_nothing_is_open_to_others(tmp_path):
     before = os.umask(0)
     try:
-        with publish(tmp_path / "made" / "run", "run") as folder:
-            (folder / "run.json").touch()
+        published(tmp_path / "made" / "run")
     finally:
         os.umask(before)
     folders = [tmp_path / "made", *(path for path in (tmp_path / "made").rglob("*") if path.is_dir())]
@@ -170,11 +168,9 @@ def test_with_umask_0_nothing_is_open_to_others(tmp_path):
 def test_a_link_is_followed_and_a_circle_of_links_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "there")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
-    with publish(tmp_path / "link", "run") as folder:
-        (folder / "run.json").touch()
+    published(tmp_path / "link")
     with pytest.raises(UsageError), publish(tmp_path / "circle", "run"):
         pytest.fail("the block must not start")
-
     assert (tmp_path / "there" / "run.json").exists() and (tmp_path / "link").is_symlink()
 
 
@@ -186,13 +182,10 @@ def test_mount_points_and_devices_are_never_replaced(place):
         write_whole(place, b"x")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"flagged": 9', b'"flagged": 8'), (b'"sha256": "', b'"sha257": "'),
-        (b'"format_version": 1,', b'"format_version": 0,'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new"), [
+    (b'"flagged": 9', b'"flagged": 8'), (b'"sha256": "', b'"sha257": "'),
+    (b'"format_version": 1,', b'"format_version": 0,'),
+])  # fmt: skip
 def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
     folder = copied(desk / "run", tmp_path / "run")
     sealed = canonical(json.loads((folder / "run.json").read_bytes()))
@@ -201,12 +194,10 @@ def test_a_run_with_one_byte_changed_is_refused(desk, tmp_path, old, new):
         read_document(folder, "run")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "feature_order = [1]", "[cohort]\nminutes_per_review = inf", "x = " + "[" * 5000, "\0",
-    ],
-)  # fmt: skip
+WRONG = ["feature_order = [1]", "[cohort]\nminutes_per_review = inf", "x = " + "[" * 5000, "\0"]
+
+
+@pytest.mark.parametrize("text", WRONG)
 def test_a_contract_with_a_wrong_value_is_refused(text, tmp_path):
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(CohortError):
@@ -250,13 +241,11 @@ def test_a_ledger_bears_our_number_stays_shared_and_is_read_without_writing(desk
 
 def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     folder = copied(desk, tmp_path / "desk")
-    words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01")
-    words = (*words, "--ledger", folder / "screening.db", "--out", folder / "later")
+    ledger, out = ("--ledger", folder / "screening.db"), ("--out", folder / "later")
+    words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01", *ledger, *out)
     screen(*words, code=2)
     screen(*words, "--allow-future", "--accept-delivery", "the same table again")
-    words = ("status", "--ledger", folder / "screening.db", "--max-age", "1000d", "--json")
-    (told,) = json.loads(screen(*words).stdout)["series"]
-
+    (told,) = json.loads(screen("status", *ledger, "--max-age", "1000d", "--json").stdout)["series"]
     assert told["night"] == "2026-03-01"
 
 

@@ -46,104 +46,86 @@ def command(words: list[str], said: Path) -> None:
 
 def started(folder):
     words = [str(word) for word in train(folder, "--seed", "1", "--out", folder / "model")]
-    said_in(folder).unlink(missing_ok=True)
-    process = FORKED.Process(target=command, args=(words, said_in(folder)))
+    (folder.parent / "said").unlink(missing_ok=True)
+    process = FORKED.Process(target=command, args=(words, folder.parent / "said"))
     process.start()
     return process
 
 
-def said_in(folder) -> Path:
-    return folder.parent / "said"
-
-
-def ends_of(folder, number) -> set[int]:
-    """How a process may end that this signal reached; one that had not begun yet ends as Python's does."""
-    unbegun = set() if said_in(folder).exists() else {1}
-    return {0, CODES[number]} | UNHEARD | unbegun
-
-
-def seconds_of(folder) -> float:
-    """How long a training takes, once the first has warmed up what the others are split off."""
+@pytest.fixture
+def training(desk, tmp_path):
+    """A desk, what its model may be, and how long a training takes once its processes are warm."""
+    folder = copied(desk, tmp_path / "desk")
+    before = content(folder / "model")
     for _ in range(2):
         began = time.monotonic()
         process = started(folder)
         process.join(120)
         assert process.exitcode == 0
-    return time.monotonic() - began
+    return folder, (before, content(folder / "model")), time.monotonic() - began
 
 
-def test_a_signal_at_any_moment_leaves_nothing_behind(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    before, whole = content(folder / "model"), seconds_of(folder)
-    after = content(folder / "model")
+def ends_of(begun: bool, number: int) -> set[int]:
+    """How a process may end that this signal reached; one that had not begun yet ends as Python's does."""
+    return {0, CODES[number]} | UNHEARD | ({1} - {begun})
 
+
+def test_a_signal_at_any_moment_leaves_nothing_behind(training):
+    folder, models, whole = training
     for at in attempts("signals while training (SIGTERM, SIGHUP, SIGINT)", 6, 200):
-        number = [*CODES][at % len(CODES)]
+        number, said_in = [*CODES][at % len(CODES)], folder.parent / "said"
         process = started(folder)
         time.sleep(random.Random(at).uniform(0.15, 1) * whole)
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
         process.join(60)
-        said = said_in(folder).read_text(encoding="utf-8") if said_in(folder).exists() else ""
+        said = said_in.read_text(encoding="utf-8") if said_in.exists() else ""
         where = (at, number, process.exitcode, said)
-        assert process.exitcode in ends_of(folder, number), where
+        assert process.exitcode in ends_of(said_in.exists(), number), where
         # What a library's callback swallows is Python's to say, and the training goes on to its end.
         swallowed = said.count("Exception ignored in")
         assert said.count("Traceback") <= swallowed or process.exitcode in UNHEARD, where
         assert leftovers(folder) == [], where
-        assert content(folder / "model") in (before, after), where
+        assert content(folder / "model") in models, where
 
 
-def test_what_a_library_makes_of_a_signal_is_told_as_the_signal(monkeypatch, capsys):
-    monkeypatch.setattr(boundary, "_heard", [signal.SIGHUP])
-    with pytest.raises(typer.Exit) as ended, boundary.exits():
-        raise ValueError("'cls' must be valid as the first argument to 'isinstance'")
-    assert ended.value.exit_code == 129
-    assert "stopped by SIGHUP" in capsys.readouterr().err
-
-
-def test_memory_that_ended_behind_another_error_is_named_and_no_file_is_called_damaged(capsys):
-    with pytest.raises(typer.Exit) as ended, boundary.exits():
-        try:
-            raise MemoryError
-        except MemoryError:
-            raise ModelError("arrays.npz is damaged") from None
-
-    assert ended.value.exit_code == 2
-    assert "not enough memory" in capsys.readouterr().err
-
-
-def test_a_commands_own_exit_code_stands_where_memory_is_capped(monkeypatch):
-    monkeypatch.setattr(boundary, "_most", lambda: 1 << 40)
-    with pytest.raises(typer.Exit) as ended, boundary.exits():
-        raise typer.Exit(10)
-    assert ended.value.exit_code == 10
-
-
-def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(desk, tmp_path):
-    folder = copied(desk, tmp_path / "desk")
-    before, whole = content(folder / "model"), seconds_of(folder)
-    after = content(folder / "model")
-
+def test_what_a_kill_leaves_is_swept_by_the_next_run_in_that_folder(training):
+    folder, models, whole = training
     for at in attempts("kills while training (SIGKILL)", 3, 1000):
         process = started(folder)
         time.sleep(random.Random(at).uniform(0.3, 1) * whole)
         process.kill()
         process.join(60)
-        assert content(folder / "model") in (before, after), at
+        assert content(folder / "model") in models, at
         load_model(folder / "model")
     words = [str(word) for word in train(folder, "--out", folder / "another")]
     subprocess.run([sys.executable, "-m", "screening", *words], check=True, capture_output=True)
-
     assert leftovers(folder) == []
+
+
+BEHIND_MEMORY = ModelError("arrays.npz is damaged")
+BEHIND_MEMORY.__context__ = MemoryError()
+# A library's own error after a signal, memory that ended behind another error, a command's own exit code.
+ENDS = [
+    ("_heard", [signal.SIGHUP], ValueError("'cls' must be valid"), 129, "stopped by SIGHUP"),
+    ("_heard", [], BEHIND_MEMORY, 2, "not enough memory"),
+    ("_most", lambda: 1 << 40, typer.Exit(10), 10, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "error", "code", "said"), ENDS)
+def test_boundary_tells_an_error_by_its_cause(monkeypatch, capsys, name, value, error, code, said):
+    monkeypatch.setattr(boundary, name, value)
+    with pytest.raises(typer.Exit) as ended, boundary.exits():
+        raise error
+    assert ended.value.exit_code == code
+    assert said in capsys.readouterr().err
 
 
 def test_loads_during_exchange_never_say_damaged(desk):
     """A model that is replaced while it is loaded is read as it was or as it is."""
     screen(*train(desk, "--seed", "1", "--out", desk / "other"))
-    kinds = [
-        {path.name: path.read_bytes() for path in (desk / name).iterdir()} for name in ("model", "other")
-    ]
+    kinds = [content(desk / name) for name in ("model", "other")]
     ids = {load_model(desk / name).id for name in ("model", "other")}
     ended, exchanges = threading.Event(), []
 
