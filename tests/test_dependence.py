@@ -93,7 +93,7 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     model = trained(visits(120, 3)[1], tmp_path)
     reasons = [reason for reason in model.facts.attention if reason.code == CODE]
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
-    assert all("add a column with each row's patient" in reason.remedy for reason in reasons)
+    assert all("name the column of the patient by --group" in reason.remedy for reason in reasons)
 
 
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
@@ -101,12 +101,6 @@ def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     height = np.random.default_rng(1).normal(170, 10, 200).round(1)
     shuffled = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0)
     assert "copies" in kinds(shuffled.reset_index(drop=True))
-
-
-def test_an_unnamed_column_whose_values_lie_together_is_proposed():
-    who, table = visits(100, 4)
-    pig = np.random.default_rng(0).permutation(100)[who]
-    assert set(kinds(table.assign(pig=pig)).values()) == {"pig"}
 
 
 def test_beds_of_rooms_are_no_patients():
@@ -173,7 +167,7 @@ def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     in_first_rows().to_csv(tmp_path / "past.csv", index=False)
     contract, notes = starter_contract(tmp_path / "past.csv")
     assert (contract.group, contract.fill_down) == ("patient", ["patient"])
-    assert any("is filled down" in note for note in notes)
+    assert "guessed role fill_down: patient" in notes
     cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)
     assert len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
 
