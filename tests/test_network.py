@@ -158,12 +158,9 @@ def test_lost_and_altered_pages_are_made_again_and_what_was_killed_is_swept(agai
     for name in ("2026-03-02.html", "latest.html"):
         (pages / name).unlink()
     (pages / f"{NIGHT}.html").write_text("altered")
-    for left in (
-        pages / ".2026-03-01.html.partial",
-        runs / ".2026-03-01.partial",
-        runs / ".x.screening-lock",
-    ):
-        left.touch()
+    (pages / ".2026-03-01.html.partial").touch()
+    for ending in ("partial", "screening-lock"):
+        (runs / f".2026-03-01.{ending}").touch()
     run = (runs / NIGHT / "run.json").stat().st_mtime_ns
     screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-a")
 
