@@ -287,12 +287,12 @@ def test_a_dry_run_says_the_same_and_touches_nothing_and_twice_is_once(site):
 
 
 def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
+    done = CliRunner().invoke(app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n")
     where = ["--ledger", site / "screening.db", "--runs", site / "runs", "--models", site / "models"]
     unknown = screen("forget", "00123", *where).stderr
-    done = CliRunner().invoke(app, ["forget", "-", *map(str, places(site))], input=f"{SECRET}\n")
-    assert "nothing here knows this id" in unknown and "00123" not in unknown
     assert (done.exit_code, naming(site)) == (0, [])
     assert SECRET not in done.output and "nothing here knows" not in done.output
+    assert "nothing here knows this id" in unknown and "00123" not in unknown
 
 
 STEPS = {
