@@ -57,12 +57,11 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
     assert between_folds(np.array([0.8, 0.8, 0.8]), own[:3]) == 0.0
     assert 2000 * between_folds(alike, own) < 2e-4
     assert 2000 * between_folds(apart, own) == pytest.approx(0.05**2, rel=0.15)
+    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
     assert between_repeats(np.array([0.7, 0.8, 0.9])) == pytest.approx(0.01 / 3)
-
-
-@pytest.mark.parametrize(("tried", "factor"), [(1, 1.5), (8, 1.5), (14, 1.755), (24, 2.0), (500, 2.0)])
-def test_many_settings_widen_more(tried, factor):
-    assert variance_inflation(tried) == pytest.approx(factor, abs=0.001)
+    # Many settings widen more.
+    factors = [variance_inflation(tried) for tried in (1, 8, 14, 24, 500)]
+    assert factors == pytest.approx([1.5, 1.5, 1.755, 2.0, 2.0], abs=0.001)
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 1), st.floats(0.01, 0.99))
@@ -109,24 +108,14 @@ def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(co
     assert np.all(held >= 0.92) and np.all(held <= 0.995)
 
 
-def test_a_promised_sensitivity_is_kept_on_average(cohorts):
-    points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
-    true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
-
-    assert np.mean(true) >= 0.9
-    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)
-
-
 def test_repeats_tell_the_spread_between_deals():
     inside, widths = [], []
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
-        point = choose(model.scores.mean(axis=0), model.y, RULES[0], repeats=model.scores)
+        mean = model.scores.mean(axis=0)
+        point, bare = (choose(mean, model.y, RULES[0], repeats=each) for each in (model.scores, None))
         inside.append(point.specificity.low <= model.specificity(point.threshold) <= point.specificity.high)
-        bare = choose(model.scores.mean(axis=0), model.y, RULES[0])
-        widths.append(
-            [point.specificity.high - point.specificity.low, bare.specificity.high - bare.specificity.low]
-        )
+        widths.append([each.specificity.high - each.specificity.low for each in (point, bare)])
 
     assert np.mean(inside) >= 0.92
     assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
@@ -185,49 +174,39 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     rng = np.random.default_rng(0)
     y = np.arange(400) < 100
     a, b = rng.normal(size=(2, 400)) + y
-    group = np.repeat(np.arange(400), 4)
-    once = [auroc_difference(a, b, y), share_difference(a[~y] < 1, b[~y] < 1)]
-    four = [np.repeat(each, 4) for each in (a, b, y)]
-    negative = ~four[2]
-    copied = [
-        auroc_difference(*four, group),
-        share_difference(four[0][negative] < 1, four[1][negative] < 1, groups=group[negative]),
-    ]
 
-    for one, many in zip(once, copied, strict=True):
-        assert many.value == pytest.approx(one.value)
-        assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.03)
+    def differences(times):
+        rows = np.repeat(np.arange(400), times)
+        one, other, negative = a[rows], b[rows], ~y[rows]
+        shares = one[negative] < 1, other[negative] < 1
+        return (
+            auroc_difference(one, other, ~negative, rows),
+            share_difference(*shares, groups=rows[negative]),
+        )
+
+    for once, four in zip(differences(1), differences(4), strict=True):
+        assert four.value == pytest.approx(once.value)
+        assert four.high - four.low == pytest.approx(once.high - once.low, rel=0.03)
 
 
-def test_without_a_hit_the_interval_of_sensitivity_begins_at_nothing_and_has_an_end():
+def test_without_a_hit_sensitivity_begins_at_nothing_and_where_everything_is_flagged_rates_are_certain():
     low, high = Evidence(hits=0, misses=10, false=3, clear=97).sensitivity_range()
-
-    assert low == 0.0
-    assert high == pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5))
-
-
-def test_where_everything_is_flagged_the_rates_are_certain():
     everything = Evidence(hits=5, misses=5, false=5, clear=5, everything=True)
 
+    assert (low, high) == (0.0, pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5)))
     assert everything.sensitivity_range() == (1.0, 1.0)
     assert everything.specificity_range() == (0.0, 0.0)
 
 
-def test_the_variance_between_folds_is_that_of_a_sample():
-    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
-
-
 def held_out(n_groups: int, rows: int = 50):
     """Scores of groups whose rows are no more alike than those of others."""
-    rng = np.random.default_rng(0)
-    n = n_groups * rows
-    y = np.arange(n) % 5 == 0
-    return ThresholdSelector.of(
-        rng.normal(size=n) + 2 * y, y, np.repeat(np.arange(n_groups), rows), 0, None, None
-    )
+    rng, n = np.random.default_rng(0), n_groups * rows
+    y, groups = np.arange(n) % 5 == 0, np.repeat(np.arange(n_groups), rows)
+    return ThresholdSelector.of(rng.normal(size=n) + 2 * y, y, groups, 0, None, None)
 
 
 def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
+    """Those of a single group tell as much as one row, and not less."""
     rule = Threshold(1.0)
     for n_groups in (3, 10):
         choice = held_out(n_groups)
@@ -236,13 +215,8 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
 
         assert evidence.hits + evidence.misses <= share * rows * 1.0001
         assert known[0] == pytest.approx(share * rows, rel=0.01)
-
-
-def test_rows_of_a_single_group_tell_as_much_as_one_row_and_not_less():
-    choice = held_out(1)
-    evidence = choice.evidence(1.0, Threshold(1.0))
-
-    assert evidence.hits + evidence.misses == pytest.approx(1.0)
+    single = held_out(1).evidence(1.0, rule)
+    assert single.hits + single.misses == pytest.approx(1.0)
 
 
 def test_what_groups_explain_is_no_difference_between_folds():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_scores import labelled
+from scipy.stats import binomtest
 
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
@@ -63,11 +64,14 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, mis
     assert cost(chosen.threshold) <= min(map(cost, [*scores, np.inf])) + 1e-9
 
 
-def test_at_a_prevalence_of_a_half_a_false_alarm_weighs_half():
+def test_rules_at_known_thresholds():
+    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
     hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
+    exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
 
     # 0.825 a row at the second threshold, 0.925 at the third.
     assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
+    assert (exact.threshold, exact.flag_rate.value) == (90.0, pytest.approx(0.1))
 
 
 @given(cohorts)
@@ -134,38 +138,28 @@ def test_only_the_order_of_scores_counts(rows, rule):
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
     point = choose(scores, y, MinSensitivity(0.95))
+    unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
+    sensitivity, flag_rate = point.sensitivity, point.flag_rate
 
-    assert (point.threshold, point.sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
+    assert (point.threshold, sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
     assert "every row is flagged" in point.notes[0]
-    assert (point.sensitivity.low, point.flag_rate.low, point.flag_rate.high, point.npv.value) == (
-        1,
-        1,
-        1,
-        None,
-    )
+    assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (1, 1, 1, None)
     assert point.ppv.value == pytest.approx(0.1)
     assert point.ppv.low < 0.06 and point.ppv.high > 0.15
+    assert unsure.threshold == FLAG_EVERYTHING
+    assert "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
 
 
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
-    scipy_stats = pytest.importorskip("scipy.stats")
     scores, y = labelled(800, 0.1)
     threshold = choose(scores, y, MinSensitivity(0.9, confidence=0.95)).threshold
 
     def lower_bound(threshold):
         found = int((scores[y] >= threshold).sum())
-        return scipy_stats.binomtest(found, int(y.sum()), alternative="greater").proportion_ci(0.95).low
+        return binomtest(found, int(y.sum()), alternative="greater").proportion_ci(0.95).low
 
     assert lower_bound(threshold) >= 0.9
     assert lower_bound(np.min(scores[y & (scores > threshold)])) < 0.9
-
-
-def test_a_confidence_out_of_reach_flags_everything_and_says_so():
-    scores, y = labelled(200, 0.1)
-    point = choose(scores, y, MinSensitivity(0.9, confidence=0.95))
-
-    assert point.threshold == FLAG_EVERYTHING
-    assert "with confidence 0.95 cannot be promised from 20 positives" in point.notes[0]
 
 
 def test_few_positives_are_said_aloud():
@@ -211,14 +205,6 @@ def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_ro
 def test_a_rule_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError):
         rule_named(**wrong)
-
-
-def test_a_flag_rate_may_be_reached_exactly():
-    y = np.arange(100) < 10
-    point = choose(np.arange(100.0), y, MaxFlagRate(0.1))
-
-    assert point.threshold == 90.0
-    assert point.flag_rate.value == pytest.approx(0.1)
 
 
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from independent.optimality import certificate
+from independent.duals import certificate
 
 from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.estimators.remedies import UnequalCosts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from independent import duals
-from independent.optimality import certificate
+from independent.duals import certificate
 from machines_cohort import problem_of, quadratic_program, rows_and_labels
 
 from screening import OneClassSVM

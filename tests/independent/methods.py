@@ -1,0 +1,277 @@
+"""Methods from their equations: decisions at rows z after training on x, y in {0, 1} or codes 0 ... k - 1."""
+
+from itertools import combinations
+
+import numpy as np
+
+from independent import duals, factors
+from independent.duals import gaussian, laplacian, squared
+
+
+class Pass:
+    """One C-SVC under the kernel c(x) c(z) K(x, z), c a function of rows."""
+
+    def __init__(self, kernel, gamma, x, signs, upper, factor=None):
+        self.kernel, self.gamma, self.x, self.signs = kernel, gamma, x, signs
+        self.factor = factor or (lambda z: np.ones(len(z)))
+        self.c = self.factor(x)
+        gram = self.c[:, None] * kernel(x, x, gamma) * self.c
+        self.alphas, self.intercept = duals.two_class(gram, signs, upper)
+        self.rows = factors.support(self.alphas)
+
+    def decision(self, z):
+        gram = self.factor(z)[:, None] * self.kernel(z, self.x, self.gamma) * self.c
+        return gram @ (self.alphas * self.signs) + self.intercept
+
+    def distances(self, z, rows):
+        """Squared feature-space distances from z to training rows, under this pass's kernel."""
+        at_z, at_rows = self.factor(z), self.c[rows]
+        cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
+        return at_z[:, None] ** 2 + at_rows**2 - 2 * cross
+
+    def right_side(self):
+        """Support vectors that are not on the wrong side."""
+        return self.rows[self.signs[self.rows] * self.decision(self.x[self.rows]) >= 0]
+
+
+def signs_of(y):
+    return np.where(np.asarray(y) == 1, 1.0, -1.0)
+
+
+def _passes(kernel, next_factor, x, y, z, C, gamma, passes=1):
+    signs = signs_of(y)
+    current = Pass(kernel, gamma, x, signs, C)
+    for _ in range(passes):
+        current = Pass(kernel, gamma, x, signs, C, _product(current.factor, next_factor(current)))
+    return current.decision(z)
+
+
+def _product(before, now):
+    return lambda z: before(z) * now(z)
+
+
+def svm(x, y, z, C, gamma):
+    return Pass(gaussian, gamma, x, signs_of(y), C).decision(z)
+
+
+def svm_weighted(x, y, z, C, gamma, cost_ratio="balanced"):
+    signs = signs_of(y)
+    ratio = (signs < 0).sum() / (signs > 0).sum() if cost_ratio == "balanced" else cost_ratio
+    return Pass(gaussian, gamma, x, signs, np.where(signs > 0, ratio * C, C)).decision(z)
+
+
+def amari_wu(x, y, z, **given):
+    def factor(first):
+        vectors = x[first.rows]
+        return lambda at: factors.one_width(at, vectors, first.gamma)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def wu_amari(x, y, z, M=3, **given):
+    def factor(first):
+        vectors = x[first.right_side()]
+        return lambda at: factors.local_width(at, vectors, M)
+
+    return _passes(laplacian, factor, x, y, z, **given)
+
+
+def act(x, y, z, distance="feature", norm=2, **given):
+    """Wu and Chang eq. 13-17; norm is of all input-space distances."""
+
+    def input_space(a, b):
+        return np.abs(a[:, None] - b).sum(axis=2) if norm == 1 else squared(a, b)
+
+    def factor(first):
+        rows = first.right_side()
+        vectors, signs = x[rows], first.signs[rows]
+        among = input_space(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
+        widths = factors.adaptive_widths(among, signs)
+
+        def at(points):
+            apart = (
+                first.distances(points, rows) if distance == "feature_both" else input_space(points, vectors)
+            )
+            return np.exp(-apart / widths).sum(axis=1)
+
+        return at
+
+    return _passes(laplacian, factor, x, y, z, **given)
+
+
+def williams(x, y, z, k=1.0, **given):
+    def factor(first):
+        reference = first.decision(x)
+        return lambda at: factors.two_sided(first.decision(at), reference, k)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def maratea(x, y, z, k=1.0, **given):
+    def factor(first):
+        reference = first.decision(x)
+        return lambda at: factors.one_sided(first.decision(at), reference, first.signs, k)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def liu_he(x, y, z, **given):
+    def factor(first):
+        return lambda at: factors.opposite_distance(
+            first.decision(at), first.distances(at, first.rows), first.signs[first.rows]
+        )
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
+    """Cohen 2004; c has root mean square 1 over the training rows, which changes numerics only."""
+    c, c_z = np.ones(len(x)), np.ones(len(z))
+    gram, gram_z = gaussian(x, x, gamma), gaussian(z, x, gamma)
+    alphas, rho = duals.one_class(gram, nu)
+    for _ in range(passes):
+        now = factors.margin_density(x, x, alphas, nu, gamma, n) * c
+        now_z = factors.margin_density(z, x, alphas, nu, gamma, n) * c_z
+        size = np.sqrt(np.mean(now**2))
+        c, c_z = now / size, now_z / size
+        alphas, rho = duals.one_class(c[:, None] * gram * c, nu)
+    return (c_z[:, None] * gram_z * c) @ alphas - rho
+
+
+def _machines(kernel, gamma, x, codes, C, factor=None):
+    return [
+        Pass(kernel, gamma, x, np.where(codes == m, 1.0, -1.0), C, factor) for m in range(codes.max() + 1)
+    ]
+
+
+def _decisions(machines, z):
+    return np.column_stack([machine.decision(z) for machine in machines])
+
+
+def one_vs_rest(x, codes, z, C, gamma):
+    return _decisions(_machines(gaussian, gamma, x, codes, C), z)
+
+
+def each_alone(method, x, codes, z, **given):
+    """A two-class method against the rest, one c a machine."""
+    return np.column_stack([method(x, codes == m, z, **given) for m in range(codes.max() + 1)])
+
+
+def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
+    """As each_alone(wu_amari), no support vector dropped."""
+    columns = []
+    for first in _machines(kernel, gamma, x, codes, C):
+        vectors = x[first.rows]
+
+        def factor(at, vectors=vectors):
+            return factors.local_width(at, vectors, M)
+
+        columns.append(Pass(kernel, gamma, x, first.signs, C, factor).decision(z))
+    return np.column_stack(columns)
+
+
+def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
+    """Eq. 16-19 (Q None) or eq. 21; one c for all second-stage machines."""
+    machines = _machines(gaussian, gamma, x, codes, C)
+    weights = factors.class_weights(codes, len(machines))
+    largest = np.sqrt(squared(x, x).max())
+
+    def rates(at):
+        columns = []
+        for m, machine in enumerate(machines):
+            distances = 2 - 2 * gaussian(at, x[machine.rows], gamma)
+            if Q is None:
+                columns.append(weights[m] * distances.mean(axis=1))
+                continue
+            foreign = distances[:, codes[machine.rows] != m]
+            near = foreign < Q * largest * weights[m]
+            fallback = np.zeros(len(at)) if empty == "zero" else foreign.min(axis=1)
+            means = (foreign * near).sum(axis=1) / np.maximum(near.sum(axis=1), 1)
+            columns.append(np.where(near.any(axis=1), means, fallback))
+        return np.column_stack(columns)
+
+    def factor(at):
+        return factors.class_decay(_decisions(machines, at), rates(at))
+
+    return _decisions(_machines(gaussian, gamma, x, codes, C, factor), z)
+
+
+def one_vs_one(x, codes, z, C, gamma):
+    """Votes plus the sum of margins squashed below a third."""
+    k = codes.max() + 1
+    votes, margins = np.zeros((len(z), k)), np.zeros((len(z), k))
+    for a, b in combinations(range(k), 2):
+        rows = np.isin(codes, (a, b))
+        f = svm(x[rows], codes[rows] == a, z, C, gamma)
+        margins[:, a] += f
+        margins[:, b] -= f
+        votes[:, a] += f > 0
+        votes[:, b] += f <= 0
+    return votes + margins / (3 * (np.abs(margins) + 1))
+
+
+def crammer_singer_machine(x, codes, z, C, gamma):
+    return gaussian(z, x, gamma) @ duals.crammer_singer(gaussian(x, x, gamma), codes, codes.max() + 1, C)
+
+
+def simplified(x, codes, z, C, gamma):
+    """He et al. 2012."""
+    k = codes.max() + 1
+    gram = gaussian(x, x, gamma)
+    same = codes[:, None] == codes
+    alphas = duals.box(np.where(same, gram * k / (k - 1), -gram * k / (k - 1) ** 2), C)
+    own = np.eye(k)[codes]
+    return gaussian(z, x, gamma) @ (alphas[:, None] * (own - (1 - own) / (k - 1)))
+
+
+def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
+    """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g Phi(x_j)."""
+    blend = np.zeros((len(gaps), len(x)))
+    np.add.at(blend, (np.arange(len(gaps)), parents), 1 - gaps)
+    np.add.at(blend, (np.arange(len(gaps)), neighbours), gaps)
+    stacked = np.vstack([np.eye(len(x)), blend])
+    signs = np.concatenate([signs_of(y), np.ones(len(gaps))])
+    alphas, intercept = duals.two_class_by_interior_point(
+        stacked @ gaussian(x, x, gamma) @ stacked.T, signs, C
+    )
+    return gaussian(z, x, gamma) @ stacked.T @ (alphas * signs) + intercept
+
+
+def nearest_in_feature_space(x, y, gamma, k=5):
+    """Row numbers (n_positive, k) of each positive row's nearest other positive rows."""
+    positive = np.flatnonzero(np.asarray(y) == 1)
+    distances = 2 - 2 * gaussian(x[positive], x[positive], gamma)
+    np.fill_diagonal(distances, np.inf)
+    return positive[np.argsort(distances, axis=1, kind="stable")[:, :k]]
+
+
+def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
+    """Chen 2005: the decision at z, and the rows removed in their order."""
+    signs = signs_of(y)
+    gram = gaussian(x, x, gamma)
+
+    def fitted(rows):
+        alphas, intercept = duals.two_class(gram[np.ix_(rows, rows)], signs[rows], C)
+        return rows, alphas * signs[rows], intercept
+
+    def criterion(rows):
+        kept, coef, intercept = fitted(rows)
+        f = gram[:, kept] @ coef + intercept
+        n_negative = (signs < 0).sum()
+        accuracy = (f[signs > 0] > 0).mean()
+        error = (f[signs < 0] > 0).sum() / n_negative
+        return accuracy / (error if error > 0 else 0.5 / n_negative)
+
+    everything = np.arange(len(x))
+    alphas, _ = duals.two_class(gram, signs, C)
+    vectors = factors.support(alphas)
+    kept = np.union1d(everything[signs > 0], vectors[signs[vectors] < 0])
+    removed = []
+    for _ in range(n_remove):
+        candidates = kept[signs[kept] < 0]
+        worth = np.array([criterion(kept[kept != row]) for row in candidates])
+        best = candidates[np.argmax(worth) if rule == "max" else np.argmin(worth)]
+        removed.append(int(best))
+        kept = kept[kept != best]
+    rows, coef, intercept = fitted(kept)
+    return gaussian(z, x[rows], gamma) @ coef + intercept, removed
