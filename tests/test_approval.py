@@ -52,12 +52,16 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
 
 
-def test_another_threshold_makes_a_draft_of_an_approved_model(folder):
-    """An approval is of one operating point."""
+def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
+    """An approval is of one operating point; none is taken for granted, and a refusal makes no ledger."""
     screen("approve", folder / "good", "--by", "A. Weber")
+    refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
+    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
 
+    assert "--max-flag-rate" in refused.stderr
     assert load_model(folder / "good").facts.approval is None
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_until_then(folder):
@@ -84,17 +88,3 @@ def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_
         "--accept-delivery", "one table for both nights", *where,
     )  # fmt: skip
     screen("history", "--ledger", folder / "l.db", "--verify")
-
-
-def test_threshold_without_a_rule_is_refused(folder):
-    """No rule is taken for granted where one is to be changed."""
-    refused = screen("threshold", folder / "good", "--reason", "x", code=2)
-
-    assert "--max-flag-rate" in refused.stderr
-
-
-def test_a_refused_approval_makes_no_ledger(folder, tmp_path):
-    """Nothing is begun for a model that is not read or not approved."""
-    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
-
-    assert not (tmp_path / "new.db").exists()

@@ -5,7 +5,6 @@ import importlib
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from screening.ledger.database import open_ledger
@@ -62,35 +61,19 @@ def test_mistakes_apply(imported):
     assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
 
 
-def test_encoding_knows_the_training_rows_only(imported):
-    training = pd.DataFrame({"a": [2.0, 4.0, np.nan, 6.0], "b": ["t", "f", "t", "t"], "c": list("xyzx")})
-    later = pd.DataFrame({"a": [10.0, np.nan], "b": ["f", None], "c": ["y", "unseen"]})
-
-    encoding = imported("sets").Encoding("unit").fit(training)
-
-    assert encoding.transform(training).min() == 0
-    assert encoding.transform(training).max() == 1
-    assert encoding.transform(later).tolist() == [[2, 0, 0, 1, 0], [0.5, 0, 0, 0, 0]]
-
-
-@pytest.fixture
-def network(imported, monkeypatch):
-    """The simulation, with events often enough for few nights."""
+def test_status_histories_and_overview_are_as_counted_and_as_in_ledgers_of_their_own(
+    imported, monkeypatch, place, tmp_path, capsys
+):
+    """Of the simulated network, with events often enough for few nights."""
     network = imported("network")
     for name, value in {"TRIAL": 3, "MISSED": 0.2, "CORRECTED": 0.3}.items():
         monkeypatch.setattr(network, name, value)
-    return network
-
-
-def test_status_histories_and_overview_are_as_counted_and_as_in_ledgers_of_their_own(
-    network, place, tmp_path, capsys
-):
     wards = [network.Ward(f"w{at:02d}", np.random.default_rng([1, at])) for at in range(2)]
     with open_ledger(place, make=True) as ledger:
         network.simulate(ledger, wards, 14)
         network.check(ledger, wards, 14, tmp_path)
-    said = capsys.readouterr().out
+    shown = capsys.readouterr().out
 
-    assert "2 wards" in said and "silent w01" in said
+    assert "2 wards" in shown and "silent w01" in shown
     assert sum(ward.changes["promote"] for ward in wards) == 2
     assert sum(one.force for ward in wards for one in ward.entered) > 0

@@ -1,10 +1,8 @@
 """The method beside others: on its own folds, by its own rule; noise shows no difference."""
 
-import json
-
 import pytest
 from commands import screen
-from flow_cohorts import patients, written
+from flow_cohorts import patients
 
 from screening import train
 from screening.errors import RecipeError, UsageError
@@ -15,7 +13,6 @@ from screening.report import render_model
 from screening.schemas.figures import Threshold
 from screening.scoring.score import score
 from screening.store.loading import load_model
-from screening.store.model import save_model
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +29,20 @@ def comparison_of(model):
     return model.document["validation"]["comparison"]
 
 
-def under_another_name(name):
-    return load_recipe(name).model_copy(update={"name": "the same again"})
+def section(page: str) -> str:
+    """What a page says of other methods."""
+    return page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
 
 
 def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
-    monkeypatch.setattr(training, "load_recipe", under_another_name)
+    again = load_recipe("svm").model_copy(update={"name": "the same again"})
+    monkeypatch.setattr(training, "load_recipe", lambda name: again)
 
     comparison = comparison_of(train(cohort, load_recipe("svm"), search=3, beside=["svm"]))
 
     (other,) = comparison["beside"]
-    assert other["figures"] == comparison["figures"]
     gaps = other["differences"]
+    assert other["figures"] == comparison["figures"]
     assert {gap["value"] for gap in gaps.values()} == {0.0}
     assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
     # New rows may differ though none of these does: by about two of them.
@@ -52,22 +51,16 @@ def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
 
 
 def test_the_figures_are_those_that_training_the_other_method_states(cohort, model, trained):
-    alone = trained(cohort, "svm_weighted", search=2).document
+    """And the comparison changes nothing of the model."""
+    other, alone = (trained(cohort, recipe, search=2).facts for recipe in ("svm_weighted", "svm"))
+    beside = model.facts.validation.comparison.beside[0].figures
+    (point,) = other.operating_points
 
-    stated = comparison_of(model)["beside"][0]["figures"]
-    (point,) = alone["operating_points"]
-    assert stated["auroc"] == pytest.approx(
-        alone["validation"]["summary"]["yes"]["auroc"]["value"], abs=1e-12
-    )
-    assert stated["specificity"] == pytest.approx(point["specificity"]["value"], abs=1e-12)
-    assert stated["sensitivity"] == pytest.approx(point["sensitivity"]["value"], abs=1e-12)
-
-
-def test_the_comparison_changes_nothing_of_the_model(cohort, model, trained):
-    alone = trained(cohort, "svm", search=2)
-
-    assert alone.document["validation"]["comparison"] is None
-    assert alone.document["operating_points"] == model.document["operating_points"]
+    assert beside["auroc"] == pytest.approx(other.validation.summary["yes"].auroc.value, abs=1e-12)
+    assert beside["specificity"] == pytest.approx(point.specificity.value, abs=1e-12)
+    assert beside["sensitivity"] == pytest.approx(point.sensitivity.value, abs=1e-12)
+    assert alone.validation.comparison is None
+    assert alone.operating_points == model.facts.operating_points
 
 
 def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
@@ -107,15 +100,17 @@ def test_a_method_that_answers_another_question_is_refused_before_training(tissu
         train(cohort, "svm", beside=["nothing"])
 
 
-def test_the_page_shows_figures_differences_and_words(model):
-    page = render_model(model.document)
+def test_the_page_shows_figures_differences_and_words(model, tmp_path):
+    """A night's says in one sentence what training compared."""
+    night = score(model, patients(60, seed=5).drop(columns="ill"), tmp_path / "run")
+    shown = section(render_model(model.document))
+    tonight = section((night.directory / "report.html").read_text(encoding="utf-8"))
 
-    section = page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
-    assert "<bdi>svm_weighted</bdi>" in section
-    assert "<bdi>logistic</bdi>" in section
-    assert "this model" in section
-    assert "sensitivity at least 90%" in section
-    assert len(section) < 4000
+    for words in ("<bdi>svm_weighted</bdi>", "<bdi>logistic</bdi>", "this model", "sensitivity at least 90%"):
+        assert words in shown
+    assert len(shown) < 4000
+    assert "compared with logistic, " in tonight
+    assert len(tonight) < 800
 
 
 @pytest.mark.parametrize(
@@ -123,22 +118,8 @@ def test_the_page_shows_figures_differences_and_words(model):
     [(["--beside", "logistic,svm_weighted"], ["logistic", "svm_weighted"]), ([], ["logistic"])],
 )
 def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
-    out = tmp_path / "model"
-    command = ["train", table, "--label", "ill", "--id", "patient", "--recipe", "svm", "--search", "1"]
+    who = ["--label", "ill", "--id", "patient", "--recipe", "svm", "--search", "1"]
+    screen("train", table, *who, "--out", tmp_path / "model", *words)
 
-    screen(*command, "--out", out, *words)
-
-    comparison = json.loads((out / "model.json").read_text(encoding="utf-8"))["validation"].get("comparison")
-    assert (comparison and [other["recipe"] for other in comparison["beside"]]) == expected
-
-
-def test_a_night_says_in_one_sentence_what_training_compared(model, tmp_path):
-    save_model(model, tmp_path / "model", render_model)
-    night = written(patients(60, seed=5).drop(columns="ill"), tmp_path / "night.csv")
-
-    score(load_model(tmp_path / "model"), str(night), tmp_path / "run")
-
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    section = page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
-    assert "compared with logistic, " in section
-    assert len(section) < 800
+    comparison = load_model(tmp_path / "model").facts.validation.comparison
+    assert [other.recipe for other in comparison.beside] == expected

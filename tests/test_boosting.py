@@ -1,7 +1,5 @@
 """Boosting: it scores as scikit-learn and LightGBM do, from arrays and from LightGBM's own text."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from screening import load_model, read_cohort, save_model, train
-from screening.data.cohort import Cohort
 from screening.data.encoding import Encoder
 from screening.errors import ModelError, RecipeError
 from screening.estimators import boosting
@@ -19,28 +16,14 @@ from screening.estimators.boosting import Boosting, HistogramBoosting, boosted_t
 from screening.model_selection.compare import comparable
 from screening.recipes.building import load_recipe, read_recipe
 
-BLEND = """
-name = "mine"
-title = "Mine"
-paper = "None"
-machine = "blend"
-members = ["logistic", "boosting"]
-"""
-
 lightgbm = boosting.lightgbm()
 with_lightgbm = pytest.mark.skipif(
     lightgbm is None, reason="LightGBM (the extra `boosting`) is not installed"
 )
 
 
-@pytest.fixture
-def no_lightgbm(monkeypatch):
-    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
-
-
-def past_of(folder: Path) -> Cohort:
-    (folder / "past.csv").write_text("id,u,y\n" + "".join(f"{i},{3 * i},{i % 2}\n" for i in range(60)))
-    return read_cohort(folder / "past.csv", label="y", positive="1", id="id")
+PAST = pd.DataFrame({"id": range(60), "u": range(0, 180, 3), "y": [0, 1] * 30})
+WHO = {"label": "y", "positive": "1", "id": "id"}
 
 
 def against_the_rest(raw: np.ndarray) -> np.ndarray:
@@ -58,11 +41,7 @@ HISTOGRAMS = [
     (three_clouds(400), {}),
     (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
 ]
-every_histogram = pytest.mark.parametrize(
-    ("rows", "given"),
-    HISTOGRAMS,
-    ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
-)
+histograms = pytest.mark.parametrize(("rows", "given"), HISTOGRAMS, ids=range(len(HISTOGRAMS)))
 
 
 def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -107,7 +86,7 @@ def test_trees_that_are_read_wrongly_are_noticed_at_the_fit(monkeypatch):
 
 
 @with_lightgbm
-@every_histogram
+@histograms
 def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given, monkeypatch):
     x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
     new = np.random.default_rng(1).normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
@@ -127,23 +106,20 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given,
 
 @with_lightgbm
 def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeypatch, tmp_path):
-    cohort = past_of(tmp_path)
-    folder = save_model(train(cohort, "boosting", search=1, forward=False, beside=()), tmp_path / "model")
+    model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
+    folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
 
     with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
         load_model(folder)
 
 
-def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(no_lightgbm, tmp_path):
-    assert "boosting" not in comparable(["all"], {"past": past_of(tmp_path)})
-    with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
-        Boosting().fit(*two_clouds(90))
+def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch):
+    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
+    text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
+    blend = read_recipe(text + 'members = ["logistic", "boosting"]')
 
-
-@pytest.mark.parametrize("recipe", [load_recipe("boosting"), read_recipe(BLEND)], ids=lambda one: one.name)
-def test_without_lightgbm_train_says_what_to_install(no_lightgbm, recipe, tmp_path):
-    cohort = past_of(tmp_path)
-
-    with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
-        train(cohort, recipe, beside=())
+    assert "boosting" not in comparable(["all"], {"past": read_cohort(PAST, **WHO)})
+    for recipe in (load_recipe("boosting"), blend):
+        with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
+            train(PAST, recipe, beside=(), **WHO)

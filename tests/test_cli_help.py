@@ -26,12 +26,16 @@ def test_the_documents_show_the_help_that_is_printed():
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
 def test_help_shows_one_example_that_the_command_understands(command):
+    """The list of commands fits a terminal of 80 columns."""
     shown = screen(command.__name__, "--help").stdout
     example = EXAMPLES[command].split()
+    listed = screen(code=2).stderr.partition("Commands:")[2]
 
     assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
     assert example[:2] == ["screen", command.__name__]
     assert {word for word in example if word.startswith("--")} <= set(shown.split())
+    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
+    assert "..." not in listed
 
 
 def test_help_is_quick_for_it_waits_for_no_numerical_package():
@@ -61,17 +65,15 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
+    """And a size is read with its unit."""
     (read,) = options.parameters_from([text]).values()
-    assert read == value
-    assert type(read) is type(value)
+    sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
+
+    assert (read, type(read)) == (value, type(value))
+    assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
-
-
-@pytest.fixture(scope="module")
-def past(tmp_path_factory):
-    return written(patients(), tmp_path_factory.mktemp("words") / "past.csv")
 
 
 @pytest.mark.parametrize(
@@ -96,36 +98,30 @@ def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
     assert told in answer["message"]
 
 
-def test_the_command_alone_shows_its_help():
-    assert "Commands:" in screen(code=2).stderr
-
-
 @pytest.mark.parametrize(
     ("option", "name", "told"),
     [("--label", "ll", "'ill'"), ("--id", "Patient", "'patient'"), ("--drop", "warrd", "'ward'")],
 )
-def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(past, tmp_path, option, name, told):
-    answer = screen("train", past, option, name, *QUICK, "--out", tmp_path / "m", code=3)
+def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_path, option, name, told):
+    answer = screen("train", table, option, name, *QUICK, "--out", tmp_path / "m", code=3)
 
     assert f"missing column '{name}' (" in answer.stderr and f"; did you mean {told}?" in answer.stderr
-
-
-# --- another model in the place
 
 
 def trained(past, out, *more, code=0):
     return screen("train", past, "--label", "ill", "--id", "patient", *QUICK, *more, "--out", out, code=code)
 
 
-def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(past, tmp_path):
-    out = tmp_path / "model"
-    trained(past, out)
+def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(table, tmp_path):
+    """The same training may replace its own model, byte for byte; a damaged one is not swept away."""
+    out, other = tmp_path / "model", patients(seed=1)
+    other["cold"] = np.where(other["fever"] < 37, "yes", "no")
+    other = written(other, tmp_path / "other.csv")
+    trained(table, out)
     before = (out / "model.json").read_bytes()
-    table = patients(seed=1)
-    table["cold"] = np.where(table["fever"] < 37, "yes", "no")
-    other = written(table, tmp_path / "other.csv")
 
-    recipe = trained(past, out, "--recipe", "svm", code=2)
+    trained(table, out)
+    recipe = trained(table, out, "--recipe", "svm", code=2)
     cohort = trained(other, out, "--label", "cold", code=2)
 
     assert "holds a model of another recipe; give another --out, or --force" in recipe.stderr
@@ -133,25 +129,5 @@ def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(pa
     assert (out / "model.json").read_bytes() == before
     trained(other, out, "--force")
     assert (out / "model.json").read_bytes() != before
-
-
-def test_the_same_training_may_replace_its_own_model_byte_for_byte(past, tmp_path):
-    trained(past, tmp_path / "model")
-    before = (tmp_path / "model" / "model.json").read_bytes()
-    trained(past, tmp_path / "model")
-
-    assert (tmp_path / "model" / "model.json").read_bytes() == before
-
-
-def test_a_damaged_model_is_not_swept_away_unasked(past, tmp_path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.json").write_text("{")
-
-    assert "cannot be read; give another --out" in trained(past, tmp_path / "model", code=2).stderr
-
-
-def test_every_summary_fits_a_terminal_of_80_columns():
-    listed = screen("--help").stdout.partition("Commands:")[2]
-
-    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
-    assert "..." not in listed
+    (out / "model.json").write_text("{")
+    assert "cannot be read; give another --out" in trained(table, out, code=2).stderr

@@ -39,45 +39,38 @@ def night(tmp_path_factory):
     desk = tmp_path_factory.mktemp("desk")
     (desk / "contract.toml").write_text(CONTRACT)
     past = written(patients(), desk / "past.csv")
-    words = ["--contract", desk / "contract.toml", "--recipe", "logistic", "--search", "1", "--folds", "3"]
-    screen("train", past, *words, "--max-flag-rate", "0.3", "--jobs", "1", "--out", desk / "model")
-    written(placed(patients(60, seed=7)), desk / "night.csv")
-    words = ["score", desk / "model", desk / "night.csv", "--out", desk / "run", "--date", "2026-03-01"]
-    told = screen(*words)
-    return desk, told.stdout + told.stderr
+    tonight = written(placed(patients(60, seed=7)), desk / "night.csv")
+    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--max-flag-rate", "0.3", "--jobs", "1"]
+    screen("train", past, "--contract", desk / "contract.toml", *quick, "--out", desk / "model")
+    scored = screen("score", desk / "model", tonight, "--out", desk / "run", "--date", "2026-03-01")
+    return desk, scored.stdout + scored.stderr
 
 
 def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
+    """Neither the label nor what is dropped can be displayed."""
     contract = Contract.from_dict({"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}})
     cohort = read_cohort(placed(patients(40)), contract)
 
     assert not {"bed", "name"} & set(cohort.contract.features)
     assert cohort.display is None
-
-
-@pytest.mark.parametrize("role", ["label", "drop"])
-def test_neither_the_label_nor_what_is_dropped_can_be_displayed(role):
-    given = {"label": "ward"} if role == "label" else {"drop": ["ward"]}
-    with pytest.raises(CohortError, match="'ward' is"):
-        Contract.from_dict({"cohort": {"display": ["ward"], **given}})
+    for role in ({"label": "ward"}, {"drop": ["ward"]}):
+        with pytest.raises(CohortError, match="'ward' is"):
+            Contract.from_dict({"cohort": {"display": ["ward"], **role}})
 
 
 def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
     desk, _ = night
     run = json.loads((desk / "run" / "run.json").read_text())
-    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")
+    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[["ward", "bed", "name"]]
     flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
-
-    assert run["cases"]
-    for case in run["cases"]:
-        assert case["display"] == table.loc[case["id"], ["ward", "bed", "name"]].to_dict()
-    assert run["sample"] and all(each["display"] for each in run["sample"])
-    for drawn in run["sample"]:
-        assert drawn["display"] == table.loc[drawn["id"], ["ward", "bed", "name"]].to_dict()
     page = (desk / "run" / "report.html").read_text(encoding="utf-8")
     audit = page[page.index('<section class="list drawn"') :]
+
+    assert run["cases"] and run["sample"]
+    for case in run["cases"] + run["sample"]:
+        assert case["display"] == table.loc[case["id"]].to_dict()
     assert all(f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"])
-    assert flagged[["ward", "bed", "name"]].equals(table.loc[flagged.index, ["ward", "bed", "name"]])
+    assert flagged[[*table]].equals(table.loc[flagged.index])
 
 
 def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_flagged(night):

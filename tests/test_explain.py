@@ -6,6 +6,7 @@ import runpy
 import shutil
 from html import unescape
 from pathlib import Path
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -27,11 +28,15 @@ def folder(cohort, trained, tmp_path_factory):
     model = trained(cohort, "svm_weighted", search=1)
     save_model(model, place / "model")
     tonight = written(patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(night, "CASES_EXPLAINED", 5)
-        patch.setattr(night, "CASES_SHOWN", 8)
+    with patch.multiple(night, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
+
+
+def explained(folder, name, *words, code=0):
+    """What `explain` says of a row of the run, or its answer with --json."""
+    answer = screen("explain", folder / "run", name, *words, code=code)
+    return json.loads(answer.stdout) if "--json" in words else answer.stdout + answer.stderr
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +49,8 @@ def images(tissue, trained, tmp_path_factory):
     """A run of voxels, grouped by patient."""
     place = tmp_path_factory.mktemp("images")
     model = trained(tissue, "one_vs_rest", search=1, folds=4)
-    tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
-    score(model, tonight, place / "run", date="2026-03-01")
-    return place / "run"
+    score(model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
+    return place
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1 and no more"])
@@ -55,89 +59,70 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_p
     scores = tmp_path / "run" / "scores.parquet"
     scores.unlink() if content is None else scores.write_bytes(content)
 
-    answer = screen("explain", tmp_path / "run", run["cases"][0]["id"], code=4)
+    answer = explained(tmp_path, run["cases"][0]["id"], code=4)
 
-    assert "scores.parquet is missing or damaged" in answer.stderr
-
-
-def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run):
-    case = run["cases"][1]
-    told = json.loads(screen("explain", folder / "run", case["id"], "--json").stdout)
-    said = screen("explain", folder / "run", case["id"]).stdout
-
-    assert told == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
-    assert f"number 2 of {run['cases_total']}" in said
-    assert case["contributions"][0]["feature"] in said
+    assert "scores.parquet is missing or damaged" in answer
 
 
-def test_a_near_miss_is_explained_and_not_called_flagged(folder, run):
-    assert "Not flagged" in screen("explain", folder / "run", run["near_misses"][0]["id"]).stdout
+def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images):
+    """A near miss is not called flagged; a patient of voxels is explained by the row that scores highest."""
+    case, shown = run["cases"][1], json.loads((images / "run" / "run.json").read_text())
+    answer, text = explained(folder, case["id"], "--json"), explained(folder, case["id"])
+    first = shown["cases"][0]
+    patient = explained(images, first["group"], "--json")
+
+    assert answer == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
+    assert f"number 2 of {run['cases_total']}" in text and case["contributions"][0]["feature"] in text
+    assert "Not flagged" in explained(folder, run["near_misses"][0]["id"])
+    assert (patient["id"], patient["rank"]) == (first["id"], 1)
 
 
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
-    later, unnamed = (
-        run["cases"][6]["id"],
-        pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"].iloc[-1],
-    )
-    quiet = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+    """Of each what is known of it, and the id of none is repeated."""
+    listed = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"]
+    lowest = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+    names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
+    half = explained(folder, names[0], "--model", folder / "model", code=2)
+    given = ("--model", folder / "model", "--cohort", folder / "past.csv")
 
-    answers = [screen("explain", folder / "run", name, code=2).stderr for name in (later, unnamed, quiet)]
+    later, unnamed, quiet, nobody = answers = [explained(folder, name, code=2) for name in names]
 
-    assert "number 7 of" in answers[0] and "first 5 only" in answers[0]
-    assert "names 8 only" in answers[1]
-    assert "not flagged" in answers[2]
-    assert all("give --model and --cohort" in answer for answer in answers)
-    assert not any(name in answer for answer, name in zip(answers, (later, unnamed, quiet), strict=True))
-
-
-def test_an_id_that_is_not_there_is_said_so_without_repeating_it(folder):
-    answer = screen("explain", folder / "run", "nobody", code=2).stderr
-
-    assert "no row of this run has this id" in answer and "80 rows were scored" in answer
-    assert "nobody" not in answer
+    assert "number 7 of" in later and "first 5 only" in later
+    assert "names 8 only" in unnamed and "not flagged" in quiet
+    assert "no row of this run has this id" in nobody and "80 rows were scored" in nobody
+    assert all("give --model and --cohort" in answer for answer in answers[:3])
+    assert not any(name in answer for answer, name in zip(answers, names, strict=True))
+    assert "belong together" in half
+    assert "not the table of this run" in explained(folder, names[0], *given, code=2)
 
 
 def test_any_row_is_explained_from_its_model_and_table(folder, run):
     given = ("--model", folder / "model", "--cohort", folder / "tonight.csv", "--json")
     kept, later = run["cases"][0], run["cases"][6]
-
-    again = json.loads(screen("explain", folder / "run", kept["id"], *given).stdout)
-    told = json.loads(screen("explain", folder / "run", later["id"], *given).stdout)
-
+    again, answer = (explained(folder, case["id"], *given) for case in (kept, later))
     n = len(kept["contributions"])
-    assert [one["feature"] for one in again["contributions"][:n]] == [
-        one["feature"] for one in kept["contributions"]
-    ]
-    assert [one["change"] for one in again["contributions"][:n]] == pytest.approx(
-        [one["change"] for one in kept["contributions"]]
+    first, second = (
+        {one["feature"]: one["change"] for one in case["contributions"][:n]} for case in (kept, again)
     )
-    assert told["score"] == pytest.approx(later["score"]) and told["rank"] == 7 and told["flagged"]
-    assert told["contributions"]
+
+    assert list(second) == list(first) and second == pytest.approx(first)
+    assert answer["score"] == pytest.approx(later["score"]) and answer["rank"] == 7 and answer["flagged"]
+    assert answer["contributions"]
 
 
 def test_a_run_from_before_another_threshold_is_explained_at_the_threshold_it_had(folder, run, tmp_path):
     changed = shutil.copytree(folder / "model", tmp_path / "model")
-    words = ["explain", folder / "run", run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--json"]
-    before = screen(*words, "--model", changed).stdout
+    words = [run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--model", changed, "--json"]
+    before = explained(folder, *words)
     screen("threshold", changed, "--max-flag-rate", "0.01", "--reason", "fewer")
 
-    assert screen(*words, "--model", changed).stdout == before
-
-
-def test_another_table_or_half_of_what_is_needed_is_refused(folder, run):
-    name, model = run["cases"][0]["id"], folder / "model"
-
-    assert "belong together" in screen("explain", folder / "run", name, "--model", model, code=2).stderr
-    other = screen(
-        "explain", folder / "run", name, "--model", model, "--cohort", folder / "past.csv", code=2
-    ).stderr
-    assert "not the table of this run" in other
+    assert explained(folder, *words) == before
 
 
 def test_the_page_of_one_case_names_that_case_alone(folder, run):
     first, *others = run["cases"]
     for _ in range(2):
-        screen("explain", folder / "run", first["id"], "--out", folder / "case.html")
+        explained(folder, first["id"], "--out", folder / "case.html")
     page = (folder / "case.html").read_text()
 
     assert first["id"] in page and "Contributing values" in page
@@ -145,24 +130,14 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
 
 
-def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(images):
-    run = json.loads((images / "run.json").read_text())
-    first = run["cases"][0]
-
-    told = json.loads(screen("explain", images, first["group"], "--json").stdout)
-
-    assert (told["id"], told["rank"]) == (first["id"], 1)
-
-
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):
+    """And a site's own template is drawn of the same."""
     written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
-    (tmp_path / "tonight.html.j2").write_text(
-        "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
-    )
+    own = "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
+    (tmp_path / "tonight.html.j2").write_text(own)
     screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
+    page = unescape((tmp_path / "p.html").read_text())
 
     assert written_by["page"](document) == document, "run python docs/templates.py"
-    assert f"{run['counts']['flagged']} of 80 rows|{run['cases'][0]['id']}" in unescape(
-        (tmp_path / "p.html").read_text()
-    )
+    assert f"{run['counts']['flagged']} of 80 rows|{run['cases'][0]['id']}" in page

@@ -86,46 +86,39 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     assert (np.mean(held, axis=0) >= 0.91).all()
 
 
-def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
+def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, found):
     """Where the condition is twice as common, at most 30 flags in 100 rows ask for a higher threshold."""
     local = found.classes["yes"].local
+    # Labels that have nothing to do with the rows: the ranking is lower than was promised.
+    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
 
     assert local.rule == model.facts.operating_points[0].rule
     assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
     assert local.threshold > model.thresholds[0]
+    codes = {reason.code for reason in validate(model, mixed).attention}
+    assert {"promise_not_kept", "chance_misfit"} <= codes
+    with pytest.raises(ValueError, match="of another threshold"):
+        found.replace(operating_points=[found.operating_points[0].replace(threshold=0.0)])
 
 
 def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(model, elsewhere):
     """Half of these are cases: with one in ten stated, the others count as nine rows each would."""
     ill = elsewhere["ill"] == "yes"
-    half = pd.concat([elsewhere[ill], elsewhere[~ill][: ill.sum()]])
-    copies = [
-        half[half["ill"] == "no"].assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
-        for k in range(9)
-    ]
-    found, there = (
-        validate(model, half, prevalence=0.1),
-        validate(model, pd.concat([elsewhere[ill], *copies])),
-    )
-    (point,), (own,) = found.operating_points, there.operating_points
-    weighted, counted = (each.figures.calibration["yes"] for each in (found, there))
+    cases, others = elsewhere[ill], elsewhere[~ill][: ill.sum()]
+    copies = [others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"]) for k in range(9)]
+
+    stated = validate(model, pd.concat([cases, others]), prevalence=0.1)
+    there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
-        assert getattr(point, name).value == pytest.approx(getattr(own, name).value), name
+        point, own = (getattr(each.operating_points[0], name).value for each in (stated, there))
+        assert point == pytest.approx(own), name
+    weighted, counted = (each.figures.calibration["yes"] for each in (stated, there))
     assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
+    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
     for name in ("log_loss", "brier"):
         assert getattr(weighted, name) == pytest.approx(getattr(counted, name), rel=0.01), name
-    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
-    assert found.classes["yes"].promise.prevalence == found.classes["yes"].local.prevalence == 0.1
-
-
-def test_a_promise_that_is_not_kept_is_said(model, elsewhere):
-    """Labels that have nothing to do with the rows: the ranking is lower than was promised."""
-    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
-
-    codes = {reason.code for reason in validate(model, mixed).attention}
-
-    assert {"promise_not_kept", "chance_misfit"} <= codes
+    assert stated.classes["yes"].promise.prevalence == stated.classes["yes"].local.prevalence == 0.1
 
 
 def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_model, table, tmp_path):
@@ -140,7 +133,7 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_m
     assert not (tmp_path / "out").exists()
 
 
-def test_the_training_file_is_known_where_no_column_names_the_rows(table, tmp_path):
+def test_the_training_file_is_known_where_no_column_names_the_rows(table):
     past = read_cohort(table, label="ill", drop=["patient"])
     learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
 
@@ -159,16 +152,14 @@ def test_labels_may_be_written_otherwise(model, elsewhere, found):
 
 def test_classes_of_patients_are_judged_by_patient(judged):
     """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
-    tissue = voxels(6, seed=9)
-    model = load_model(judged / "tissue")
-
-    found = validate(model, tissue)
-    (point,) = found.operating_points
-    alone = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+    tissue, model = voxels(6, seed=9), load_model(judged / "tissue")
+    by_patient = validate(model, tissue)
+    by_voxel = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+    (point,), (alone,) = by_patient.operating_points, by_voxel.operating_points
 
     assert point.label == "lesion" and point.n_groups == 6
-    assert found.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone.operating_points[0]))
+    assert by_patient.figures.confusion.classes == list(model.facts.task.classes)
+    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone))
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -191,10 +182,3 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert "A threshold for this place" in page and "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
     assert "the stated share of cases, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
-
-
-def test_a_document_of_two_thresholds_is_refused(found):
-    point = found.operating_points[0].replace(threshold=0.0)
-
-    with pytest.raises(ValueError, match="of another threshold"):
-        found.replace(operating_points=[point])

@@ -53,14 +53,6 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
-@given(st.floats(allow_nan=False, min_value=-1e38, max_value=1e38))
-def test_a_threshold_is_rounded_to_the_last_float32_that_is_not_above_it(threshold):
-    rounded = rounded_down(np.array([threshold]))
-
-    assert rounded.dtype == np.float32
-    assert float(rounded[0]) <= threshold < float(np.nextafter(rounded, np.float32(np.inf))[0])
-
-
 @pytest.mark.parametrize("class_weight", ["none", "balanced_subsample"])
 @pytest.mark.parametrize("cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"])
 def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, cases):

@@ -68,29 +68,23 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
 
 
 def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
+    """Nights nobody judged promise and show nothing."""
     high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
     simulate(ledger, 28, promised=high)
-    (series,) = HistoryDocument.from_dict(history(ledger)).series
+    enter(ledger, of_ward("ward-2", 1, "ab"))
+    series, silent = HistoryDocument.from_dict(history(ledger)).series
     lines = [line for line in sentences(series) if "validation estimate 99" in line]
 
     assert series.forward.below == ["sensitivity", "ppv"]
     assert len(lines) == 2 and all(line.endswith("below it by more than chance") for line in lines)
-
-
-def test_nights_nobody_judged_promise_and_show_nothing(ledger):
-    enter(ledger, of_ward("ward-1", 1, "ab"))
-    (series,) = HistoryDocument.from_dict(history(ledger)).series
-
-    assert series.forward.seen.sensitivity.value is None
-    assert series.forward.promised is None
-    assert not [line for line in sentences(series) if "since" in line]
+    assert silent.forward.seen.sensitivity.value is silent.forward.promised is None
+    assert not [line for line in sentences(silent) if "since" in line]
 
 
 def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
-    (near,) = pulses(ledger, Due(day - datetime.timedelta(days=60)))
-    (far,) = pulses(ledger, Due(day - datetime.timedelta(days=61)))
+    near, far = (pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61))
 
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said
@@ -103,15 +97,13 @@ figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
 
 @given(figures, figures, st.floats(0.1, 10))
 def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
+    """A figure without spread or that may be nothing has a ratio that says so."""
     (low, a, high), (other_low, b, other_high) = one, other
     ratio = ratio_interval((a, low, high), (b, other_low, other_high))
     scaled = ratio_interval((times * a, times * low, times * high), (b, other_low, other_high))
 
     assert ratio[0] <= a / b * (1 + 1e-9) and a / b <= ratio[1] * (1 + 1e-9)
     assert scaled == pytest.approx([times * end for end in ratio])
-
-
-def test_a_figure_without_spread_or_that_may_be_nothing_has_a_ratio_that_says_so():
     assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx((0.5, 0.5), rel=1e-6)
     assert ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))[1] == float("inf")
     assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0

@@ -44,33 +44,14 @@ def word_of(ledger) -> dict[str, int]:
 def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
     night(ledger, 1, "a")
     entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
-    replayed = [
-        said(ledger, "ruled out", "09:00"),
-        said(ledger, "unsure", "08:00"),
-        said(ledger, "ruled out", None),
-    ]
+    # The same file, an older one read late, and the first one without its times.
+    late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
+    replayed = [said(ledger, *words) for words in late]
 
     assert entries == [{"new": 1}, {"changed": 1}]
-    # The same file, an older one read late, and the first one without its times.
     assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
     assert word_of(ledger) == {"confirmed": 1}
     assert history(ledger)["audit"]["entries"] == 4
-
-
-def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
-    night(ledger, 1, "ab")
-    first = said(ledger, "confirmed", "09:00")
-    contrary = said(ledger, "ruled out", "10:00", "cd")
-    disputed = word_of(ledger)
-    shown = night(ledger, 2, "a").cases["a"]
-    sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
-    agreed = said(ledger, "ruled out", "11:00")
-
-    assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
-    assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1})
-    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
-    assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
-    assert "two reviewers contradict each other" in " ".join(sentence)
 
 
 def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_in(ledger):
@@ -81,13 +62,23 @@ def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_i
     assert word_of(ledger) == {"unsure": 1}
 
 
-def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
-    night(ledger, 1, "a")
-    said(ledger, "confirmed", "09:00")
-    said(ledger, "ruled out", "10:00", "cd")
+def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
+    """A dispute outlives the names of who disputed."""
+    night(ledger, 1, "ab")
+    entries = [said(ledger, "confirmed", "09:00"), said(ledger, "ruled out", "10:00", "cd")]
+    disputed = word_of(ledger)
+    shown = night(ledger, 2, "a").cases["a"]
+    sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
+    entries += [said(ledger, "ruled out", "11:00")]
+    agreed, judged = word_of(ledger), history(ledger)["runs"][0]["ppv"]["judged"]
+    said(ledger, "confirmed", "12:00", "cd")
     erase(ledger, "purge", "old", Scope())
 
-    assert word_of(ledger) == {"disputed": 1}
+    assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
+    assert (disputed, agreed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1}, {"disputed": 1})
+    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
+    assert judged == 1
+    assert "two reviewers contradict each other" in " ".join(sentence)
 
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
@@ -189,25 +180,18 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
 
 
 def test_a_patient_of_many_nights_tells_as_much_as_one():
+    """Few cases that stand for many tell less than their share shows; who is unsure has not judged."""
     ill = np.arange(40) < 12
     once = weighted_share(ill, np.ones(40), np.arange(40))
     stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9))
+    few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
+    one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
+    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
     assert stayed == pytest.approx(once)
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
-
-
-def test_few_cases_that_stand_for_many_tell_less_than_their_share_shows():
-    few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
-    one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
-
     # Wilson's at five independent ones, by the normal quantile: 0.036 to 0.624.
     assert few[1] < 0.03 and few[2] > 0.68
     assert one[1] < 0.05 and one[2] == 1
-
-
-def test_who_is_unsure_has_not_judged():
-    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
-
     assert (words.found, words.judged) == (2, 3)

@@ -13,31 +13,8 @@ from screening.estimators.schemes import OneVsOne
 from screening.factors import AdaptiveBumps, ClassDecay, MarginDensity
 from screening.kernels import Gaussian
 from screening.solvers import Problem, solve
-from screening.solvers.coupled import (
-    CoupledProblem,
-    CrammerSingerProblem,
-    solve_coupled,
-    solve_crammer_singer,
-)
 
 SCHEMES = ["one_vs_rest", "one_vs_one", "crammer_singer", "simplified"]
-
-
-def posed(n_rows: int = 30, cost: float = 3.0):
-    """Gram, class numbers, c and costs of a small problem of three classes."""
-    x, y = three_clouds(n_rows)
-    rng = np.random.default_rng(1)
-    codes = np.unique(y, return_inverse=True)[1]
-    return Gaussian(0.4)(x, x), codes, rng.uniform(0.5, 2.0, n_rows), cost * rng.uniform(0.5, 1.5, n_rows)
-
-
-def test_certificates_tell_what_is_not_optimal():
-    gram, codes, c, upper = posed()
-    several = CrammerSingerProblem(gram, codes, 3, c, upper)
-    coupled = CoupledProblem(gram, codes, np.where(np.eye(3, dtype=bool), 1.5, -0.75), c, upper)
-
-    assert several.gap(0.5 * solve_crammer_singer(several, 1e-7)[0]) > 0.05
-    assert coupled.gap(0.5 * solve_coupled(coupled, 1e-7)[0]) > 0.05
 
 
 def test_one_vs_one_has_scikit_learns_votes_and_margins():
@@ -81,14 +58,6 @@ def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the
     np.testing.assert_allclose(several.decision_function(x), gram @ (signs * alphas) / 2.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_gap_is_within_tolerance(scheme):
-    x, y = three_clouds(150)
-    machine = MultiClassSVM(Gaussian(1.0), C=50.0, scheme=scheme, cost_ratio="balanced").fit(x, y)
-
-    assert 0 <= machine.kkt_gap_ <= 1.05e-3
-
-
 @pytest.mark.parametrize("scheme", SCHEMES[1:])
 def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
     x, y = three_clouds(240)
@@ -115,25 +84,16 @@ def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
 
 
 @pytest.mark.parametrize("cost_ratio", [1.0, 5.0, "balanced"])
-@pytest.mark.parametrize("c", [0.1, 1.0, 30.0])
-def test_two_class_agrees_with_scikit_learn(c, cost_ratio):
+@pytest.mark.parametrize(("c", "gamma"), [(0.1, 0.3), (1.0, "scale"), (30.0, 0.3)])
+def test_two_class_agrees_with_scikit_learn(c, gamma, cost_ratio):
     x, y = two_clouds(120)
     ratio = {"balanced": (y == 0).sum() / (y == 1).sum()}.get(cost_ratio, cost_ratio)
-    theirs = SVC(C=c, gamma=0.3, class_weight={0: 1.0, 1: ratio}, tol=1e-6).fit(x, y)
+    theirs = SVC(C=c, gamma=gamma, class_weight={0: 1.0, 1: ratio}, tol=1e-6).fit(x, y)
 
-    ours = TwoClassSVM(Gaussian(0.3), C=c, remedies=(UnequalCosts(cost_ratio),), tol=1e-6).fit(x, y)
+    ours = TwoClassSVM(Gaussian(gamma), C=c, remedies=(UnequalCosts(cost_ratio),), tol=1e-6).fit(x, y)
 
     np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
     np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
-
-
-def test_gamma_scale_is_scikit_learns():
-    x, y = two_clouds(100)
-    np.testing.assert_allclose(
-        TwoClassSVM(tol=1e-6).fit(x, y).decision_function(x),
-        SVC(tol=1e-6).fit(x, y).decision_function(x),
-        atol=1e-3,
-    )
 
 
 @pytest.mark.parametrize("nu", [0.055, 0.3, 0.985])
@@ -149,27 +109,24 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
 
 def test_one_class_with_every_row_at_its_bound_is_a_density_estimate():
     x, _ = two_clouds(50)
-    gram = Gaussian(0.3)(x, x)
-
     scores = OneClassSVM(Gaussian(0.3), nu=1.0).fit(x).score_samples(x)
 
-    np.testing.assert_allclose(scores, gram.mean(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(scores, Gaussian(0.3)(x, x).mean(axis=1), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
     "machine",
     [
+        *(MultiClassSVM(Gaussian(1.0), C=50.0, scheme=scheme, cost_ratio="balanced") for scheme in SCHEMES),
         OneClassSVM(nu=0.2, factor=MarginDensity(), passes=2),
         TwoClassSVM(factor=MarginDensity(), passes=2, normalise=True),
         MultiClassSVM(factor=ClassDecay("local", Q=0.3), passes=2),
     ],
-    ids=lambda machine: machine.name,
+    ids=lambda machine: f"{machine.name}-{getattr(machine, 'scheme', '')}",
 )
 def test_every_pass_is_optimal_to_the_tolerance(machine):
-    x, y = three_clouds(120)
-    target = {"two_class": (y == "a").astype(int)}.get(machine.name, y)
+    x, y = three_clouds(150)
+    machine.fit(x, {"two_class": (y == "a").astype(int)}.get(machine.name, y))
 
-    machine.fit(x, target)
-
-    assert [one["kkt_gap"] <= 1.05e-3 for one in machine.passes_] == [True] * 3
+    assert [one["kkt_gap"] <= 1.05e-3 for one in machine.passes_] == [True] * len(machine.passes_)
     assert machine.kkt_gap_ == max(one["kkt_gap"] for one in machine.passes_)

@@ -104,28 +104,43 @@ def test_sigma_goes_wherever_gamma_does():
     assert load_recipe("svm").resolved(sigma=2.0) == {"C": 1.0, "sigma": 2.0}
     with pytest.raises(RecipeError, match="not both"):
         build("svm", gamma=0.5, sigma=2.0)
+    with pytest.raises(RecipeError, match="sigma needs the kernel gaussian"):
+        build("one_class", kernel="laplacian", sigma=0.5)
 
 
+NUMBERS = [
+    ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
+    ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
+    ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
+    ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
+    ("williams", "k"), ("wu_amari", "M"), ("sv_pruning", "n_remove"), ("e_smote_svm", "k"),
+    ("e_smote_svm", "seed"),
+]  # fmt: skip
 SLIPS = [math.inf, math.nan, 1e30, -1.0, 10**400, "1e30"]
 
 
 @pytest.mark.parametrize("value", SLIPS, ids=lambda value: str(value)[:9])
-@pytest.mark.parametrize(
-    ("recipe", "name"),
-    [
-        ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
-        ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
-        ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
-        ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
-        ("e_smote_svm", "seed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("recipe", "name"), NUMBERS)
 def test_numbers_no_machine_is_trained_with_are_refused_by_name(recipe, name, value):
     with pytest.raises(RecipeError, match=rf"recipe {recipe}: {name} must be"):
         build(recipe, **{name: value})
 
 
-@pytest.mark.parametrize("text", ["inf", '"scale*1e30"'])
+@pytest.mark.parametrize(
+    ("recipe", "name", "value"),
+    [
+        ("liu_he", "empty", "far"), ("amari_wu", "h", "two"), ("act_feature_space", "distance", "both"),
+        ("act_feature_space", "norm", 3), ("sv_pruning", "rule", "best"), ("svm", "approximation", "fourier"),
+        ("logistic", "class_weight", "much"), ("logistic", "approximation", "landmarks"),
+        ("one_class", "kernel", "cubic"),
+    ],
+)  # fmt: skip
+def test_words_that_are_none_of_a_parameters_are_refused_by_name(recipe, name, value):
+    with pytest.raises(RecipeError, match=name):
+        build(recipe, **{name: value})
+
+
+@pytest.mark.parametrize("text", ["inf", '"scale*1e30"', '"scale*-1"'])
 def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
     for table in (
         f"[parameters]\ngamma = {text}",
@@ -163,6 +178,9 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
         (ONE + "[factor]\ntype = 'adaptive_bumps'", ("adaptive_bumps", "one_class")),
         (MULTI + "scheme = 'crammer_singer'\n[factor]\ntype = 'margin_decay'", ("crammer_singer",)),
         (MULTI + "scheme = 'one_vs_one'\n[parameters]\ncost_ratio = 3.0", ("cost_ratio", "one_vs_one")),
+        (PLAIN + "[parameters]\ngamma = 'scale*'", ("gamma must be",)),
+        (PLAIN + "[parameters]\ngamma = 'auto'", ("gamma must be",)),
+        (PLAIN + "[parameters]\ngamma = true", ("gamma must be",)),
         (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
         (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
         (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
@@ -179,6 +197,21 @@ def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
     message = str(caught.value)
     assert message.startswith("mine.toml")
     assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("members", "word"),
+    [
+        ([], "members"), (["nope"], "nope"), (["auto"], "blend cannot have"),
+        (["easy_ensemble"], "cannot be"), (["svm", "svm"], "once"),
+    ],
+)  # fmt: skip
+def test_members_of_a_blend_that_cannot_work_are_refused(members, word):
+    """And parameters, which belong to its members."""
+    with pytest.raises(RecipeError, match=word):
+        read_recipe(PLAIN.replace("two_class", "blend") + f"members = {members}")
+    with pytest.raises(RecipeError, match="parameters belong to its members"):
+        build("auto", C=3.0)
 
 
 def test_ones_own_recipe_file_is_read_by_path(tmp_path):
@@ -216,18 +249,6 @@ def test_a_recipe_may_leave_its_kernel_to_the_search():
     assert searched == set(kernels)
     built = {name: type(build(recipe, kernel=name).kernel).__name__ for name in kernels}
     assert built == kernels
-
-
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        ({"kernel": "cubic"}, "cubic"),
-        ({"kernel": "laplacian", "sigma": 0.5}, "sigma needs the kernel gaussian"),
-    ],
-)
-def test_a_kernel_that_cannot_be_is_refused(given, word):
-    with pytest.raises(RecipeError, match=word):
-        build("one_class", **given)
 
 
 def test_candidates_are_only_settings_whose_parts_go_together():

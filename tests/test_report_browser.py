@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from browser_pages import BOXES, WIDTH, on_paper, pressed
 from report_fixture import hostile, nosocomial_run, with_lines
 from report_voxel_fixture import voxel_run
 
@@ -43,68 +44,54 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
 def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(opened):
     run = nosocomial_run()
     view, _ = opened(render_run(run), java_script_enabled=False)
-    boxes = view.evaluate("getComputedStyle(document.querySelector('.t'), '::before').content")
 
-    assert view.locator(".controls").first.is_hidden() and view.locator(".filters").is_hidden()
-    assert view.locator("#exploring").is_hidden()
+    for place in (".controls", ".filters", "#exploring"):
+        assert view.locator(place).first.is_hidden()
     assert view.locator("#list .c").count() == len(run["cases"])
     assert view.locator("svg").first.is_visible()
-    assert boxes.count("☐") == 4
+    assert view.evaluate(BOXES.format(0)).count("☐") == 4
 
 
 def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(opened):
+    """So does printing."""
     run = nosocomial_run()
     view, _ = opened(render_run(run))
     slider = explored(view)
     slider.focus()
-    for _ in range(6):
-        view.keyboard.press("ArrowLeft")
+    pressed(view, *["ArrowLeft"] * 6)
 
     figures = json.loads(view.locator(".panel script").text_content())
-    said = slider.get_attribute("aria-valuetext")
     shown = int(view.locator("[data-show=flagged]").text_content())
     threshold = figures["threshold"][figures["flagged"].index(shown)]
-    named = [c for c in run["near_misses"] if c["score"] >= threshold]
+    named = [case for case in run["near_misses"] if case["score"] >= threshold]
 
     assert shown > run["counts"]["flagged"]
-    assert said.endswith("not the validated threshold")
+    assert slider.get_attribute("aria-valuetext").endswith("not the validated threshold")
     assert "Exploring: not the validated threshold." in view.locator("#exploring").inner_text()
     assert view.locator(".c.in").count() == len(named) > 0
     assert view.evaluate(MARK, ".c.in") == '"would be flagged"'
 
-    view.locator("#back").click()
-
-    assert view.locator(".c.in, .c.out").count() == 0
-    assert view.locator("#exploring").is_hidden()
-    assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
-
-
-def test_printing_goes_back_to_the_validated_threshold(opened, tmp_path):
-    view, _ = opened(render_run(nosocomial_run()))
-    explored(view).focus()
-    for _ in range(6):
-        view.keyboard.press("ArrowLeft")
-    printed = view.pdf(format="A4")
-
-    assert printed.startswith(b"%PDF")
-    assert view.locator(".c.in, .c.out").count() == 0
-    assert view.locator("#exploring").is_hidden()
-    assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
+    for back in (view.locator("#back").click, lambda: view.pdf(format="A4")):
+        back()
+        assert view.locator(".c.in, .c.out").count() == 0
+        assert view.locator("#exploring").is_hidden()
+        assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
+        slider.focus()
+        pressed(view, *["ArrowLeft"] * 6)
 
 
 def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened):
     view, _ = opened(render_run(nosocomial_run()))
-    asked: list[str] = []
+    confirmed, asked = view.locator(".t input[value=confirmed]").first, []
     view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-    view.keyboard.press("Control+s")
-
+    pressed(view, "Control+s")
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
 
-    view.locator(".t input[value=confirmed]").first.check()
+    confirmed.check()
     view.reload()
     assert asked == ["beforeunload"]
 
-    view.locator(".t input[value=confirmed]").first.check()
+    confirmed.check()
     with view.expect_download():
         view.click("#review-save button")
     view.reload()
@@ -112,31 +99,21 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
 
 
 def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(opened):
+    """Paper is A4 and has boxes for every case, folded or not."""
     run = with_lines()
     for number, case in enumerate(run["cases"]):
         case["id"] = f"8f14e45f-ceea-467f-a6c5-{number:012d}"
         case["display"] = {"ward": "intensive_care", "bed": "5-8", "name": "Kowalski"}
-    view, _ = opened(render_run(run))
-    view.emulate_media(media="print")
-    view.set_viewport_size({"width": 703, "height": 1000})
-
-    heights = view.evaluate(
-        "[...document.querySelectorAll('#list .c:not(:has(.y))')].map(one => one.clientHeight)"
-    )
-
-    assert len(heights) == 12
-    assert max(heights) < 20
-
-
-def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened):
-    run = with_lines()
-    view, _ = opened(render_run(run))
+    view, _ = opened(render_run(run), java_script_enabled=False)
     printed = view.pdf(format="A4", prefer_css_page_size=True)
-    view.emulate_media(media="print")
-    view.set_viewport_size({"width": 703, "height": 1000})  # A4 between its margins
+    on_paper(view)
+    lines = "[...document.querySelectorAll('#list .c{}')]"
+    heights = view.evaluate(lines.format(":not(:has(.y))") + ".map(one => one.clientHeight)")
+    hidden = view.evaluate(lines.format("") + ".filter(line => !line.checkVisibility()).length")
 
-    boxes = view.evaluate("getComputedStyle([...document.querySelectorAll('.t')].at(-1), '::before').content")
+    assert len(heights) == 12 and max(heights) < 20
+    assert view.locator("#list .part.more").count() > 0 == hidden
     assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
-    assert view.evaluate("document.documentElement.scrollWidth") <= 703
-    assert boxes.count("☐") == 4
+    assert view.evaluate(WIDTH) <= 703
+    assert view.evaluate(BOXES.format(-1)).count("☐") == 4
     assert view.locator(".filters").is_hidden() and view.locator(".t input").first.is_hidden()

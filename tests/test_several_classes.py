@@ -118,12 +118,10 @@ def test_a_site_runs_a_model_of_several_classes_each_with_its_threshold_and_chan
     assert "Chance" in page
 
 
-def test_several_classes_without_a_named_one_watch_the_rare_under_a_baseline_too(tmp_path):
-    assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
-
-
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])
 def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(tmp_path, recipe):
+    """Under others the rare are watched where none is named."""
+    assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
     with pytest.raises(UsageError, match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto"):
         model_of(tmp_path, recipe, ["A", "B"])
 

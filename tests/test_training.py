@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from flow_cohorts import patients, written
+from flow_cohorts import patients
 
 from screening import load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
@@ -15,25 +15,18 @@ def model(cohort, trained):
 
 
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
+    """Calibration holds the negatives alone; nothing depends on the number of threads."""
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
-
-    once = trained(cohort, "svm", search=1, repeats=1).validation
-
-    assert sorted(model.validation["id"]) == sorted(once["id"]) == sorted(cohort.id)
-    assert set(once.columns) == columns
-    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
-
-
-def test_calibration_holds_the_negatives_alone(model):
+    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
     negatives = model.validation.loc[model.validation["label"] == "no", "score"]
 
+    assert sorted(model.validation["id"]) == sorted(once.validation["id"]) == sorted(cohort.id)
+    assert set(once.validation.columns) == columns
+    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
+    assert [len(each.ensemble.machines) for each in (once, twice, model)] == [5, 10, 15]
+    assert np.array_equal(twice.validation["score@0"], once.validation["score"])
     assert np.array_equal(model.calibration, np.sort(negatives))
-
-
-def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model, trained):
-    again = trained(cohort, "svm", search=4, jobs=2)
-
-    assert again.digest == model.digest
+    assert trained(cohort, "svm", search=4, jobs=2).digest == model.digest
 
 
 def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort, trained):
@@ -69,16 +62,6 @@ def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, tr
     assert part.document["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
 
 
-def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort, trained):
-    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
-
-    assert len(once.ensemble.machines) == 5
-    assert len(twice.ensemble.machines) == 10
-    assert len(twice.validation) == cohort.n_rows
-    assert np.array_equal(twice.validation["score@0"], once.validation["score"])
-    assert twice.operating_points[0]["n_positive"] == int((cohort.label == "yes").sum())
-
-
 @pytest.mark.parametrize(
     ("recipe", "machines"), [("svm", 15), ("logistic", 15), ("balanced_forest", 5), ("williams", 5)]
 )
@@ -88,23 +71,17 @@ def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to
     assert len(trained(cohort, recipe, search=1).ensemble.machines) == machines
 
 
-def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):
+def test_labels_that_cannot_be_trained_on_are_refused(tissue):
+    """A row without a label is not taken for one without the condition."""
+    table = patients()
+    night = read_cohort(table.drop(columns="ill"), id="patient")
+    table.loc[:9, "ill"] = None
+    past = read_cohort(table, label="ill", id="patient")
+
     with pytest.raises(UsageError, match="--positive"):
         train(tissue, "svm", beside=())
-
-
-def test_a_cohort_without_labels_is_refused(tmp_path):
-    path = written(patients().drop(columns="ill"), tmp_path / "night.csv")
-
     with pytest.raises(UsageError, match="--label"):
-        train(read_cohort(path, id="patient"), "svm", beside=())
-
-
-def test_a_row_without_a_label_is_not_taken_for_one_without_the_condition(tmp_path):
-    table = patients()
-    table.loc[:9, "ill"] = None
-    past = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id="patient")
-
+        train(night, "svm", beside=())
     with pytest.raises(CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"):
         train(past, "logistic", search=1, beside=())
 
@@ -114,10 +91,9 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
     whole = read_cohort(table.drop(columns="lactate"), label="ill", id="patient").contract.to_dict()
     features = whole["features"] | {"lactate": {"type": "number"}}
     contract = Contract.from_dict(whole | {"features": features, "feature_order": [*features]})
+    model = train(read_cohort(table, contract), "logistic", search=1, beside=())
 
-    saved = save_model(
-        train(read_cohort(table, contract), "logistic", search=1, beside=()), tmp_path / "model"
-    )
+    facts = load_model(save_model(model, tmp_path / "model")).facts.training.features
 
-    (lactate,) = [each for each in load_model(saved).facts.training.features if each.name == "lactate"]
+    (lactate,) = [each for each in facts if each.name == "lactate"]
     assert lactate.reference is lactate.seen is None

@@ -8,7 +8,7 @@ import pytest
 from comparison_outcomes import outcome
 from hypothesis import given
 from hypothesis import strategies as st
-from report_fixture import Outline, appraised, nosocomial_model
+from report_fixture import Outline, appraised, changed, estimate, nosocomial_model
 
 from screening.metrics.calibration import chances
 from screening.model_selection.judge import differences
@@ -19,31 +19,25 @@ from screening.schemas.model import ModelDocument
 from screening.schemas.validation import Beside, BesideFacts
 
 
-def gap(difference: float, half: float) -> dict[str, float]:
-    return {"value": difference, "low": difference - half, "high": difference + half}
-
-
 def compared(
     auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03, by_cases: float = 0.0
 ) -> dict[str, Any]:
     """A model beside two methods, the better of which it leads by so much."""
     model = appraised(nosocomial_model())
-    point = model["operating_points"][0]
-
-    def other(name: str, below: float) -> dict[str, Any]:
-        figures = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity - below}
-        gaps = {
-            "auroc": gap(auroc, half), "specificity": gap(specificity, half),
-            "sensitivity": gap(0.0, by_cases),
-        }  # fmt: skip
-        return {"recipe": name, "title": name, "figures": figures, "differences": gaps}
-
-    model["validation"]["comparison"] = {
-        "rules": [point["rule"]], "rule": point["rule"], "n_watched": 1,
-        "figures": {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7},
-        "beside": [other("svm", 0.1), other("logistic", 0.0)],
-    }  # fmt: skip
-    return model
+    rule = model["operating_points"][0]["rule"]
+    figures = {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7}
+    others = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity}
+    gaps = {"auroc": (auroc, half), "specificity": (specificity, half), "sensitivity": (0.0, by_cases)}
+    differences = {name: estimate(gap, gap - half, gap + half) for name, (gap, half) in gaps.items()}
+    beside = [
+        {
+            "recipe": name, "title": name, "differences": differences,
+            "figures": others | {"specificity": others["specificity"] - below},
+        }
+        for name, below in (("svm", 0.1), ("logistic", 0.0))
+    ]  # fmt: skip
+    comparison = {"rules": [rule], "rule": rule, "n_watched": 1, "figures": figures, "beside": beside}
+    return changed(model, validation__comparison=comparison)
 
 
 def verdict(model: dict[str, Any]):
@@ -59,18 +53,16 @@ def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
 
 
 def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
-    level, worse = verdict(compared(0.0, 0.0)), verdict(compared(-0.1, -0.1))
+    """The head of its page is not green; beside which nothing was trained is not shown to be useful."""
+    level, worse, alone = compared(0.0, 0.0), compared(-0.1, -0.1), appraised(nosocomial_model())
+    useful, useless, unshown = (verdict(model) for model in (level, worse, alone))
+    attention = [[each.code for each in of_model(ModelDocument.from_dict(one))] for one in (level, worse)]
 
-    assert level.verdict == "yes" and level.words.endswith("not shown to be better than logistic.")
-    assert worse.verdict == "no" and worse.against[0].code == "another_is_better"
-    assert worse.against[0].remedy == "Train with --recipe logistic."
-
-
-def test_the_head_of_a_page_is_not_green_above_a_model_not_to_be_put_to_use():
-    worse, level = (of_model(ModelDocument.from_dict(compared(*gap))) for gap in ((-0.1, -0.1), (0.0, 0.0)))
-
-    assert [each.code for each in worse] == ["another_is_better", "not_fit_for_use"]
-    assert level == []
+    assert useful.verdict == "yes" and useful.words.endswith("not shown to be better than logistic.")
+    assert useless.verdict == "no" and useless.against[0].code == "another_is_better"
+    assert useless.against[0].remedy == "Train with --recipe logistic."
+    assert attention == [[], ["another_is_better", "not_fit_for_use"]]
+    assert (unshown.verdict, [each.code for each in unshown.against]) == ("not shown", ["not_compared"])
 
 
 @given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))
@@ -130,31 +122,19 @@ def test_what_makes_a_model_doubtful_is_said(change, code, answer):
     assert code in [each.code for each in usefulness.against]
 
 
-def test_a_model_beside_which_nothing_was_trained_is_not_shown_to_be_useful():
-    usefulness = verdict(appraised(nosocomial_model()))
-
-    assert usefulness.verdict == "not shown"
-    assert [each.code for each in usefulness.against] == ["not_compared"]
-
-
 def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
-    model = compared()
-    page = render_model(model)
-    headings = re.findall(r'<h2 id="([a-z]+)"', page)
+    """A line for the capacity where there is one, of rows where these are not of groups; else why not."""
+    page = render_model(compared())
+    without = render_model(changed(compared(), contract__cohort__capacity=None))
+    grouped = render_model(changed(compared(), validation__grouped=True))
+    line = r"capacity, night of [\d,]+ rows"
 
-    assert headings[:2] == ["useful", "operating"]
-    assert verdict(model).words in Outline(page).text
+    assert re.findall(r'<h2 id="([a-z]+)"', page)[:2] == ["useful", "operating"]
+    assert verdict(compared()).words in Outline(page).text
     assert page.count('id="useful-t"') == 1
-    assert re.search(r"capacity, night of [\d,]+ rows", page)
-
-
-def test_a_page_without_a_capacity_draws_no_line_for_it_and_says_why():
-    model = compared()
-    model["contract"]["cohort"]["capacity"] = None
-    page = render_model(model)
-
-    assert "capacity, night of" not in page
-    assert "states no capacity" in page
+    assert [bool(re.search(line, each)) for each in (page, without, grouped)] == [True, False, False]
+    assert "states no capacity" in without
+    assert "Capacity counts patients and flags count rows" in grouped
 
 
 def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
@@ -169,21 +149,12 @@ def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
 
 def test_participants_and_events_of_each_analysis_add_up():
     document = appraised(nosocomial_model())
-    model = ModelDocument.from_dict(document)
+    (point,) = document["operating_points"]
     row = r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>' + r'<td class="n">([^<]*)</td>' * 4
     rows = {name: figures for name, *figures in re.findall(row, render_model(document))}
-    held_out = next(figures for name, figures in rows.items() if name.startswith("Development"))
+    (held_out,) = [figures for name, figures in rows.items() if name.startswith("Development")]
 
-    assert int(held_out[0]) == model.points[0].n_positive + model.points[0].n_negative
-    assert int(held_out[2]) == model.points[0].n_positive
+    assert int(held_out[0]) == point["n_positive"] + point["n_negative"]
+    assert int(held_out[2]) == point["n_positive"]
     assert rows["Temporal validation, tested from that day on"][:3] == ["203", "–", "20"]
     assert rows["sex: missing"][2] == "–"
-
-
-def test_where_rows_come_in_groups_no_capacity_is_set_against_rows():
-    model = compared()
-    model["validation"]["grouped"] = True
-    page = render_model(model)
-
-    assert "capacity, night of" not in page
-    assert "Capacity counts patients and flags count rows" in page
