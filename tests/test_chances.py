@@ -29,13 +29,9 @@ EARNED = {"b": calibration(0), "c": calibration(1)}
 
 def chances(thresholds: dict[str, float], calibrations: dict[str, Calibration], scores, column):
     """Of a model that watches these classes."""
-    validation = SimpleNamespace(calibration=calibrations)
-    model = SimpleNamespace(
-        facts=SimpleNamespace(validation=validation),
-        watched=list(thresholds),
-        thresholds=np.array(list(thresholds.values())),
-    )
-    return chances_of(model, np.asarray(scores), np.asarray(column))
+    facts = SimpleNamespace(validation=SimpleNamespace(calibration=calibrations))
+    at = {"watched": list(thresholds), "thresholds": np.array(list(thresholds.values()))}
+    return chances_of(SimpleNamespace(facts=facts, **at), np.asarray(scores), np.asarray(column))
 
 
 @given(scores=st.lists(st.floats(-20, 20), min_size=2, max_size=40), column=st.sampled_from([0, 1]))
@@ -50,20 +46,16 @@ def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
 
 
 def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
+    """One that has earned none, or whose every row is flagged, has none."""
+    unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
     alone = chances({"c": -0.2}, EARNED, [1.1], [0])
-
     both = chances({"b": 0.3, "c": -0.2}, EARNED, [1.1 + 0.2, 5.0], [1, 0])
 
     for name in CHANCES:
         assert both[name][0] == pytest.approx(alone[name][0])
         assert both[name][1] != both[name][0]
-
-
-def test_a_class_that_has_earned_none_or_whose_every_row_is_flagged_has_no_chance():
-    unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
-
-    for thresholds, calibrations in (({"b": 0.3}, unearned), ({"b": FLAG_EVERYTHING}, EARNED)):
-        none = chances(thresholds | {"c": 0.1}, calibrations, [0.0], [0])
+    for threshold, calibrations in ((0.3, unearned), (FLAG_EVERYTHING, EARNED)):
+        none = chances({"b": threshold, "c": 0.1}, calibrations, [0.0], [0])
         assert np.isnan([none[name] for name in CHANCES]).all()
 
 

@@ -52,30 +52,20 @@ def test_where_there_is_no_place_a_loop_is_compiled_and_that_is_said_once(monkey
     assert ["NUMBA_CACHE_DIR" in record.message for record in caplog.records] == [True]
 
 
-@pytest.mark.parametrize("jobs", [0, -2])
-def test_a_number_of_threads_that_is_none_is_refused(jobs):
-    with pytest.raises(UsageError, match=f"--jobs {jobs}"), limit_threads(jobs):
-        pass
-
-
-def test_scores_do_not_depend_on_the_number_of_threads():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(9000, 3))
+def test_fits_side_by_side_share_the_cores_and_give_them_back():
+    """Scores do not depend on the number of threads; one that is none is refused."""
+    x = np.random.default_rng(0).normal(size=(9000, 3))
     machine = TwoClassSVM(Gaussian(0.3)).fit(x[:200], x[:200, 0] > 0.4)
-    decisions = []
+    before, decisions = n_threads(), []
     for jobs in (1, 2):
         with limit_threads(jobs):
             assert n_threads() == jobs
             decisions.append(machine.decision_function(x))
 
     assert np.array_equal(*decisions)
-
-
-def test_fits_side_by_side_share_the_cores_and_give_them_back():
-    before = n_threads()
-
-    inside = with_share_of_cores(2, n_threads)
-
-    assert inside == max(1, available_cores() // 2)
+    assert with_share_of_cores(2, n_threads) == max(1, available_cores() // 2)
     assert with_share_of_cores(10_000, n_threads) == 1
     assert n_threads() == before
+    for jobs in (0, -2):
+        with pytest.raises(UsageError, match=f"--jobs {jobs}"), limit_threads(jobs):
+            pass

@@ -13,7 +13,6 @@ from screening.errors import UsageError
 from screening.model_selection.revising import approve, set_threshold
 from screening.schemas.base import Reason
 from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
-from screening.schemas.model import ModelDocument
 from screening.store.loading import load_model
 from screening.store.model import Model, save_model
 
@@ -26,45 +25,35 @@ def patients(n: int = 240, seed: int = 3) -> pd.DataFrame:
     ill = rng.random(n) < 0.3
     return pd.DataFrame(
         {
-            "row": [f"r{i:04d}" for i in range(n)],
-            "who": [f"p{i // 2:04d}" for i in range(n)],
-            "crp": rng.normal(1.5 * ill, 1.0).round(3),
-            "age": rng.normal(60, 12, n).round(),
+            "row": [f"r{i:04d}" for i in range(n)], "who": [f"p{i // 2:04d}" for i in range(n)],
+            "crp": rng.normal(1.5 * ill, 1.0).round(3), "age": rng.normal(60, 12, n).round(),
             "sex": rng.choice(["f", "m"], n),
             "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), unit="D"),
             "ill": np.where(ill, "yes", "no"),
             "kind": np.where(ill, rng.choice(["a", "b"], n), rng.choice(["none", "well"], n)),
         }
-    )
+    )  # fmt: skip
 
 
+# Recipe and other methods; label, group and the values of the condition.
 CASES = {
-    "two_class": dict(recipe="svm_weighted", label="ill", beside=("logistic",), drop=["who", "kind"]),
-    "grouped": dict(recipe="logistic", label="ill", group="who", beside=("svm",), drop=["kind"]),
-    "one_class": dict(recipe="one_class", label="ill", beside=("logistic",), drop=["who", "kind"]),
-    "multi_class": dict(
-        recipe="one_vs_rest", label="kind", positive=["a", "b"], beside=("one_vs_one",), drop=["who", "ill"]
-    ),
-    "joined": dict(
-        recipe="logistic",
-        label="kind",
-        positive=["a+b", "well"],
-        beside=("random_forest",),
-        drop=["who", "ill"],
-    ),
-    "blended_classes": dict(
-        recipe="auto", label="kind", positive=["a", "b"], beside=("logistic",), drop=["who", "ill"]
-    ),
-    "blended": dict(recipe="auto", label="ill", beside=("svm", "logistic"), drop=["who", "kind"]),
+    "two_class": ("svm_weighted", ["logistic"], "ill", None, None),
+    "grouped": ("logistic", ["svm"], "ill", "who", None),
+    "one_class": ("one_class", ["logistic"], "ill", None, None),
+    "multi_class": ("one_vs_rest", ["one_vs_one"], "kind", None, ["a", "b"]),
+    "joined": ("logistic", ["random_forest"], "kind", None, ["a+b", "well"]),
+    "blended_classes": ("auto", ["logistic"], "kind", None, ["a", "b"]),
+    "blended": ("auto", ["svm", "logistic"], "ill", None, None),
 }
 
 
 def trained(case: str, rule: Rule, tmp_path) -> Model:
     """A model of a made ward, with subgroups, dates and other methods beside it, as it is stored."""
-    asked = dict(CASES[case])
-    recipe, beside = asked.pop("recipe"), asked.pop("beside")
+    recipe, beside, label, group, positive = CASES[case]
     contract = Contract.from_dict({"cohort": {"time": "day", "subgroup": ["sex"]}})
-    cohort = read_cohort(patients(), contract, need_label=True, id="row", **asked)
+    roles = {"label": label, "group": group, "positive": positive, "id": "row"}
+    drop = [*{"who", "ill", "kind"} - {label, group}]
+    cohort = read_cohort(patients(), contract, need_label=True, drop=drop, **roles)
     model = train(cohort, recipe, rule=rule, folds=3, search=1, beside=beside, seed=1)
     return load_model(save_model(model, tmp_path / rule.name))
 
@@ -89,33 +78,20 @@ def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_pat
     pd.testing.assert_frame_equal(rechosen.validation, other.validation)
 
 
-def test_what_training_said_of_the_rows_stands_after_a_revision(tmp_path):
-    """Another threshold and an approval leave the warning that rows may be of the same patients."""
-    model = trained("grouped", FIRST, tmp_path)
-    said = Reason("rows_of_one_patient", "Rows repeat age and sex.")
-    warned = replace(model, document=model.facts.replace(attention=[*model.facts.attention, said]).to_dict())
-
-    for revised in (
-        set_threshold(warned, OTHER, "why"),
-        approve(warned, "X", datetime.date(2026, 3, 1), "trial"),
-    ):
-        assert said in revised.facts.attention
-
-
 def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
-    """Subgroups of another rule than the operating point's fail when the document is read."""
-    first, other = (
-        ModelDocument.from_dict(trained("grouped", rule, tmp_path).facts.to_dict()) for rule in (FIRST, OTHER)
+    """And a rule that only flagging everybody keeps; what was said of the rows stands after a revision."""
+    model, other = (trained("grouped", rule, tmp_path) for rule in (FIRST, OTHER))
+    first, of_other = model.facts.validation, other.facts.validation
+    reason = Reason("rows_of_one_patient", "Rows repeat age and sex.")
+    warned = replace(
+        model, document=model.facts.replace(attention=[*model.facts.attention, reason]).to_dict()
     )
+    approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial")
 
-    with pytest.raises(ValueError, match="of another"):
-        first.replace(validation=first.validation.replace(subgroups=other.validation.subgroups))
-    with pytest.raises(ValueError, match="of another rule"):
-        first.replace(validation=first.validation.replace(forward=other.validation.forward))
-    assert isinstance(first, ModelDocument)
-
-
-def test_threshold_refuses_a_rule_that_only_flagging_everybody_keeps(tmp_path):
-    """What `train` refuses, `threshold` refuses in the same words."""
+    for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
+        with pytest.raises(ValueError, match="of another"):
+            model.facts.replace(validation=first.replace(**changed))
     with pytest.raises(UsageError, match="too few to promise"):
-        set_threshold(trained("grouped", FIRST, tmp_path), MinSensitivity(0.999), "safety")
+        set_threshold(model, MinSensitivity(0.999), "safety")
+    for revised in (set_threshold(warned, OTHER, "why"), approved):
+        assert reason in revised.facts.attention

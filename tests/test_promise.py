@@ -92,11 +92,8 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
     study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
     held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
     validation = HeldOutScores.of(held_out, study)
-    return delong(
-        validation.scores[:, 0],
-        validation.watched[:, 0],
-        variance_inflation=variance_inflation(validation.n_settings),
-    )
+    wider = variance_inflation(validation.n_settings)
+    return delong(validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider)
 
 
 @pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])

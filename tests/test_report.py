@@ -143,7 +143,8 @@ def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_li
         for one in case["contributions"]:
             assert one["feature"].replace("_", " ") in line
             assert f"{one['change']:+.3f}".replace("-", "−") in line
-    assert "BBBBBBBB (10,000 characters)" in outline.text and "A" * 100 not in outline.text
+    text = "".join(outline.words)
+    assert "BBBBBBBB (10,000 characters)" in text and "A" * 100 not in text
 
 
 def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():

@@ -45,12 +45,9 @@ EXPECTED = {
 }
 
 
-def expected(estimator: Screen) -> dict[str, str]:
-    return EXPECTED
-
-
 @parametrize_with_checks(
-    [Screen("logistic", rule=GMean(), independent=True, **QUICK)], expected_failed_checks=expected
+    [Screen("logistic", rule=GMean(), independent=True, **QUICK)],
+    expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
@@ -65,33 +62,22 @@ def test_a_frame_with_its_label_column_and_x_with_y_give_the_same_model(screen):
 
 
 def test_predictions_are_the_flags_of_the_scored_table(screen):
-    rows = screen.score_frame(NIGHT)
+    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
+    words = ill.map({"yes": "a case", "no": "none"})
+    turned = clone(screen).fit(x, words, id="patient", positive="a case")
+    codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
+    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
+    new = voxels(2, seed=5).drop(columns="tissue")
 
     assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
     np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
     np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
-
-
-def test_where_the_case_sorts_first_decisions_turn_round(screen):
-    words = PAST["ill"].map({"yes": "a case", "no": "none"})
-    turned = clone(screen).fit(PAST.drop(columns="ill"), words, id="patient", positive="a case")
-
     assert turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
     np.testing.assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
-    np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", screen.predict(NIGHT) == "yes")
-
-
-def test_labels_keep_their_type(screen):
-    codes = clone(screen).fit(PAST.drop(columns="ill"), (PAST["ill"] == "yes").astype(int), id="patient")
-
+    np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", rows["flagged"])
     assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
     assert set(codes.predict(NIGHT)) <= {0, 1}
-
-
-def test_several_classes_are_told_apart():
-    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
-    new = voxels(2, seed=5).drop(columns="tissue")
-
     assert set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
     assert tissue.decision_function(new).shape == (len(new), 3)
     assert not hasattr(tissue, "predict_proba")
@@ -128,13 +114,6 @@ def test_recipes_and_rules_are_searched_with_scikit_learn():
     assert len(search.predict(NIGHT)) == len(NIGHT)
 
 
-def test_rows_that_break_the_contract_are_named_and_not_left_out_of_predictions(screen):
-    broken = NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1))
-
-    with pytest.raises(CohortError, match="row 1"):
-        screen.predict(broken)
-
-
 @pytest.mark.parametrize(
     ("settings", "column", "words"),
     [
@@ -143,9 +122,12 @@ def test_rows_that_break_the_contract_are_named_and_not_left_out_of_predictions(
         ({"recipe": "logistik"}, "ill", "did you mean 'logistic'"),
     ],
 )
-def test_slips_of_a_first_hour_are_told_with_what_was_meant(settings, column, words):
+def test_slips_of_a_first_hour_are_told_with_what_was_meant(screen, settings, column, words):
+    """Rows that break the contract are named and not left out of predictions."""
     with pytest.raises(ScreenError, match=words):
         Screen(**QUICK | settings).fit(PAST, column, id="patient")
+    with pytest.raises(CohortError, match="row 1"):
+        screen.predict(NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1)))
 
 
 def test_held_out_scores_are_a_frame_and_a_rows_reasons_too(screen):
@@ -168,7 +150,7 @@ def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
 
 
 @pytest.fixture
-def pictures(monkeypatch):
+def pictures():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
     yield
@@ -182,22 +164,20 @@ def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path
         for day, table in nights.items():
             score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
     flagged = sum(int(screen.score_frame(table)["flagged"].sum()) for table in nights.values())
-    point = screen.model_.facts.operating_points[0]
+    point, patient = screen.model_.facts.operating_points[0], NIGHT["patient"][3]
 
-    trade_off, roc = screen.plot(), screen.plot("roc")
-    reasons = screen.plot("contributions", NIGHT, NIGHT["patient"][3])
+    reasons = screen.plot("contributions", NIGHT, patient)
     bars = screen.plot("history", ledger=tmp_path / "l.db")
 
-    assert trade_off.lines[-1].get_xdata()[0] == point.threshold
-    assert roc.lines[-1].get_ydata()[0] == point.sensitivity.value
-    changes = screen.explain(NIGHT, NIGHT["patient"][3])["change"].tolist()
+    assert screen.plot().lines[-1].get_xdata()[0] == point.threshold
+    assert screen.plot("roc").lines[-1].get_ydata()[0] == point.sensitivity.value
+    changes = screen.explain(NIGHT, patient)["change"].tolist()
     assert [bar.get_width() for bar in reasons.patches] == changes[::-1]
     assert sum(bar.get_height() for bar in bars.patches) == flagged
     assert len(calibrated.plot("calibration").lines) > 1
     with pytest.raises(ModelError, match="too few to calibrate"):
         few.plot("calibration")
-    with pytest.raises(UsageError, match="there are trade_off, roc"):
-        screen.plot("pie")
-    for kind in ("contributions", "history"):
-        with pytest.raises(UsageError, match=f"{kind} (is|are) of"):
+    wrong = {"pie": "there are trade_off, roc", "contributions": "are of", "history": "is of"}
+    for kind, words in wrong.items():
+        with pytest.raises(UsageError, match=words):
             screen.plot(kind)

@@ -57,14 +57,16 @@ def test_more_reviews_never_find_fewer_and_never_more_than_the_whole_list(past, 
 
 
 def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
+    """Where there is room for all, nothing is said."""
     there = standing(np.arange(100), np.arange(100) >= 80)
-
     stopping = there.stopping([99.0, 90.0, 85.0], 2)
+    room = [there.stopping(waiting, n) for n, waiting in ((None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, []))]
 
     # Ten of the twenty cases scored 90 or more; a new one is one of twenty-one.
     assert stopping.score == 90.0 and stopping.n_cases == 20
     assert stopping.found.value == pytest.approx(1 - 11 / 21)
     assert stopping.all_found.value == pytest.approx(1 - 1 / 21)
+    assert room == [None] * 3
 
 
 @pytest.mark.parametrize("rule", [MinSensitivity(0.9), Threshold(11.0), MinSensitivity(0.999)])
@@ -75,11 +77,6 @@ def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interva
     stopping = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2)
 
     assert stopping.all_found.ends == pytest.approx(point.sensitivity.ends)
-
-
-@pytest.mark.parametrize(("capacity", "waiting"), [(None, [3.0, 2.0]), (2, [3.0, 2.0]), (5, [])])
-def test_where_there_is_room_for_all_nothing_is_said_of_stopping(capacity, waiting):
-    assert standing([1.0, 2.0], [True, False]).stopping(waiting, capacity) is None
 
 
 def test_a_patient_of_many_rows_is_one_score_and_one_case():
