@@ -1,19 +1,26 @@
 """What is said of a model beyond its operating point: subgroups, predictive values, chances, time."""
 
+import json
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
+from commands import screen
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from screening.metrics.calibration import calibrate, chances, decision_curve, fit_platt
-from screening.metrics.operating_point import choose
+from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 from screening.schemas.base import Estimate
 from screening.schemas.figures import MinSensitivity, Rates
+from screening.schemas.validation import Calibration
+from screening.store.model import CHANCES, chances_of
 
 
 def scored(n: int = 2000, share: float = 0.2, shift: float = 1.5, seed: int = 0):
@@ -110,6 +117,9 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
     assert set(levels_of(ages, edges)) == {"under 39.75", "39.75 to 59.5", "59.5 to 79.25", "79.25 and over"}
     assert levels_of(texts("40", "39.9"), [40.0]).tolist() == ["40 and over", "under 40"]
     assert banded(texts("m", None, "f")) is None
+    births = [str(10_000_001 + i) for i in range(400)]  # edges that lie close
+    rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
+    assert [row.n for row in rows] == [100, 100, 100, 100] and len({row.level for row in rows}) == 4
     assert levels_of(texts("a", "q", None), None, ["a"]).tolist() == ["a", "other", None]
 
 
@@ -117,14 +127,6 @@ def test_many_numbers_are_cut_at_quartiles_and_many_texts_at_the_commonest():
 def test_texts_that_only_look_like_numbers_are_no_place_to_cut_at(odd):
     assert banded(texts(*map(str, range(20, 100)), *[odd] * 30)) is None
     assert levels_of(texts(odd, "30"), [40.0]).tolist() == ["other", "under 40"]
-
-
-def test_every_row_lies_in_one_band_however_close_its_edges_are():
-    births = [str(10_000_001 + i) for i in range(400)]
-    rows = rows_of(births, np.arange(400.0), np.arange(400) % 3 == 0, 300.0)
-
-    assert [row.n for row in rows] == [100, 100, 100, 100]
-    assert len({row.level for row in rows}) == 4
 
 
 def test_a_night_counts_the_levels_of_training_whatever_the_batches():
@@ -159,6 +161,18 @@ def test_predictive_values_rise_with_prevalence_and_lie_in_their_intervals(given
     assert rows[1].ppv.value == pytest.approx(point.ppv.value)
     assert all(row.ppv.low <= row.ppv.value <= row.ppv.high for row in rows)
     assert rows[1].nne.value == pytest.approx(1 / rows[1].ppv.value)
+
+
+def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
+    scores, positive, _ = scored(600)
+    point = choose(scores, positive, MinSensitivity(0.9))
+    low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
+
+    for name in ("ppv", "npv", "nne", "flag_rate"):
+        assert getattr(estimate, name) == getattr(point, name)
+    for row in (low, high):
+        assert row.nne.low == pytest.approx(1 / row.ppv.high)
+        assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
 
 
 def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
@@ -273,18 +287,6 @@ def test_the_band_of_a_chance_holds_the_true_one(rows, prevalence):
     assert np.all((np.mean(held, axis=0) >= 0.92) & (np.mean(held, axis=0) < 0.985))
 
 
-def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
-    scores, positive, _ = scored(600)
-    point = choose(scores, positive, MinSensitivity(0.9))
-    low, estimate, high = at_local_prevalence(point, prevalence_range(positive), None).rows
-
-    for name in ("ppv", "npv", "nne", "flag_rate"):
-        assert getattr(estimate, name) == getattr(point, name)
-    for row in (low, high):
-        assert row.nne.low == pytest.approx(1 / row.ppv.high)
-        assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
-
-
 def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     p, positive = np.array([0.9, 0.6, 0.4, 0.05]), np.array([True, False, True, False])
     curve = decision_curve(p, positive, np.ones(4))
@@ -316,3 +318,74 @@ def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that
     assert few.high - few.low == pytest.approx(2 * 0.1 * few.value / 0.8, rel=0.02)
     assert many.high - many.value == pytest.approx(0.1 * many.value / 0.8, rel=0.02)
     assert sure.high - sure.low < 0.002
+
+
+def calibration(seed: int) -> Calibration:
+    """What a calibration of one class is, from scores that tell its rows a little apart."""
+    rng = np.random.default_rng(seed)
+    positive = np.arange(900) % 6 == 0
+    return calibrate(rng.normal(size=900) + 1.5 * positive, positive, np.arange(900) % 5, 1 / 6)
+
+
+EARNED = {"b": calibration(0), "c": calibration(1)}
+
+
+def chances_with(thresholds: dict[str, float], calibrations: dict[str, Calibration], scores, column):
+    """Of a model that watches these classes."""
+    facts = SimpleNamespace(validation=SimpleNamespace(calibration=calibrations))
+    at = {"watched": list(thresholds), "thresholds": np.array(list(thresholds.values()))}
+    return chances_of(SimpleNamespace(facts=facts, **at), np.asarray(scores), np.asarray(column))
+
+
+@given(scores=st.lists(st.floats(-20, 20), min_size=2, max_size=40), column=st.sampled_from([0, 1]))
+def test_within_a_class_a_higher_score_never_has_a_lower_chance(scores, column):
+    scores = np.sort(scores)
+
+    columns = chances_with({"b": 0.3, "c": -0.2}, EARNED, scores, np.full(len(scores), column))
+
+    assert (np.diff(columns["chance"]) >= 0).all()
+    assert (columns["chance_low"] <= columns["chance"]).all()
+    assert (columns["chance"] <= columns["chance_high"]).all()
+
+
+def test_with_several_classes_a_chance_is_that_of_the_class_whose_score_it_is():
+    """One that has earned none, or whose every row is flagged, has none."""
+    unearned = {"b": Calibration(earned=False, reason="too few"), "c": EARNED["c"]}
+    alone = chances_with({"c": -0.2}, EARNED, [1.1], [0])
+    both = chances_with({"b": 0.3, "c": -0.2}, EARNED, [1.1 + 0.2, 5.0], [1, 0])
+
+    for name in CHANCES:
+        assert both[name][0] == pytest.approx(alone[name][0])
+        assert both[name][1] != both[name][0]
+    for threshold, calibrations in ((0.3, unearned), (FLAG_EVERYTHING, EARNED)):
+        none = chances_with({"b": threshold, "c": 0.1}, calibrations, [0.0], [0])
+        assert np.isnan([none[name] for name in CHANCES]).all()
+
+
+def test_a_chance_is_the_same_in_every_file_and_never_falls_as_the_score_rises(judged, tmp_path):
+    screen("score", judged / "good", judged / "night.csv", "--out", tmp_path, "--date", "2026-03-01")
+    names = ["chance", "chance_low", "chance_high"]
+    scores = pd.read_parquet(tmp_path / "scores.parquet").set_index("id")
+    listed = pd.read_csv(tmp_path / "flagged.csv", dtype=str).set_index("id")[names].astype(float)
+    document = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    case = document["cases"][0]
+    words = ("explain", tmp_path, case["id"], "--model", judged / "good", "--cohort", judged / "night.csv")
+    explained = json.loads(screen(*words, "--json").stdout)
+
+    pd.testing.assert_frame_equal(listed, scores.loc[listed.index, names], check_exact=True)
+    assert scores.sort_values("score")["chance"].is_monotonic_increasing
+    assert (scores["chance_low"] <= scores["chance"]).all()
+    assert (scores["chance"] <= scores["chance_high"]).all()
+    assert scores["chance_low"].min() > 0 and scores["chance_high"].max() < 1
+    for each in document["cases"] + document["near_misses"]:
+        assert [*each["chance"].values()] == scores.loc[each["id"], names].tolist()
+    assert explained["chance"] == case["chance"]
+    assert re.search(r"^chance +(\d|>99\.9%)", screen(*words).stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("model", "table"), [("blind", "night.csv"), ("tissue", "voxels.parquet")])
+def test_where_no_chance_is_earned_no_file_has_a_column_of_it(judged, tmp_path, model, table):
+    screen("score", judged / model, judged / table, "--out", tmp_path, "--date", "2026-03-01")
+
+    assert "chance" not in pd.read_parquet(tmp_path / "scores.parquet").columns
+    assert "chance" not in pd.read_csv(tmp_path / "flagged.csv").columns

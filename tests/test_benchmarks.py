@@ -4,10 +4,7 @@ import ast
 import importlib
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-from screening.ledger.database import open_ledger
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -59,21 +56,3 @@ def test_mistakes_apply(imported):
     assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
     named = {name for each in mistakes for name in each.tests}
     assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []
-
-
-def test_status_histories_and_overview_are_as_counted_and_as_in_ledgers_of_their_own(
-    imported, monkeypatch, place, tmp_path, capsys
-):
-    """Of the simulated network, with events often enough for few nights."""
-    network = imported("network")
-    for name, value in {"TRIAL": 3, "MISSED": 0.2, "CORRECTED": 0.3}.items():
-        monkeypatch.setattr(network, name, value)
-    wards = [network.Ward(f"w{at:02d}", np.random.default_rng([1, at])) for at in range(2)]
-    with open_ledger(place, make=True) as ledger:
-        network.simulate(ledger, wards, 14)
-        network.check(ledger, wards, 14, tmp_path)
-    shown = capsys.readouterr().out
-
-    assert "2 wards" in shown and "silent w01" in shown
-    assert sum(ward.changes["promote"] for ward in wards) == 2
-    assert sum(one.force for ward in wards for one in ward.entered) > 0

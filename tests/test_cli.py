@@ -1,8 +1,9 @@
-"""The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
+"""The commands: exit codes, one answer on stdout, the same bytes for a seed, what they say of themselves."""
 
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,10 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from commands import commands_of, screen, typed
+from flow_cohorts import patients, written
 
-from screening.cli import options
+from screening.cli import EXAMPLES, demo, options
 from screening.contract.contract import Contract
 from screening.store.publishing import hold
 
@@ -242,3 +245,124 @@ def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, mod
     )  # fmt: skip
     copy = (tmp_path / "pages" / "latest.html").read_text(encoding="utf-8")
     assert "record after TRIPOD+AI" in copy and "report.html#" not in copy
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed")
+
+
+def test_the_documents_show_the_help_that_is_printed():
+    written = runpy.run_path(str(DOCS / "commands.py"))
+
+    assert written["commands"]() == (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
+def test_help_shows_one_example_that_the_command_understands(command):
+    """The list of commands fits a terminal of 80 columns."""
+    shown = screen(command.__name__, "--help").stdout
+    example = EXAMPLES[command].split()
+    listed = screen(code=2).stderr.partition("Commands:")[2]
+
+    assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
+    assert example[:2] == ["screen", command.__name__]
+    assert {word for word in example if word.startswith("--")} <= set(shown.split())
+    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
+    assert "..." not in listed
+
+
+def test_help_is_quick_for_it_waits_for_no_numerical_package():
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    command = [sys.executable, "-c", code, "--help"]
+
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert set(answer.stdout.split()) & set(HEAVY) == set()
+
+
+def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
+    job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
+    monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
+    places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
+
+    assert len(places) == 2
+    pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
+    assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("C=10", 10), ("C=1e-3", 0.001), ("class_weight=balanced", "balanced"), ("normalise=true", True),
+        ("g=a=b", "a=b"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
+    """And a size is read with its unit."""
+    (read,) = options.parameters_from([text]).values()
+    sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
+
+    assert (read, type(read)) == (value, type(value))
+    assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
+
+
+LOGISTIC = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"),
+        (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
+        (["train"], "missing argument 'COHORT'"),
+        (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
+        (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
+    ],
+)
+def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
+    plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
+
+    (line,) = plain.stderr.splitlines()
+    assert line.startswith("screen: ")
+    assert told in line
+    assert plain.stdout == ""
+    answer = json.loads(asked.stdout)["error"]
+    assert (answer["kind"], answer["exit_code"]) == ("usage", 2)
+    assert told in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "told"),
+    [("--label", "ll", "'ill'"), ("--id", "Patient", "'patient'"), ("--drop", "warrd", "'ward'")],
+)
+def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_path, option, name, told):
+    answer = screen("train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3)
+
+    assert f"missing column '{name}' (" in answer.stderr and f"; did you mean {told}?" in answer.stderr
+
+
+def trained_on(past, out, *more, code=0):
+    return screen(
+        "train", past, "--label", "ill", "--id", "patient", *LOGISTIC, *more, "--out", out, code=code
+    )
+
+
+def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(table, tmp_path):
+    """The same training may replace its own model, byte for byte; a damaged one is not swept away."""
+    out, other = tmp_path / "model", patients(seed=1)
+    other["cold"] = np.where(other["fever"] < 37, "yes", "no")
+    other = written(other, tmp_path / "other.csv")
+    trained_on(table, out)
+    before = (out / "model.json").read_bytes()
+
+    trained_on(table, out)
+    recipe = trained_on(table, out, "--recipe", "svm", code=2)
+    cohort = trained_on(other, out, "--label", "cold", code=2)
+
+    assert "holds a model of another recipe; give another --out, or --force" in recipe.stderr
+    assert "another cohort and label" in cohort.stderr
+    assert (out / "model.json").read_bytes() == before
+    trained_on(other, out, "--force")
+    assert (out / "model.json").read_bytes() != before
+    (out / "model.json").write_text("{")
+    assert "cannot be read; give another --out" in trained_on(table, out, code=2).stderr

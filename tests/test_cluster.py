@@ -58,26 +58,22 @@ def content(run):
     }
 
 
-def test_a_run_by_workers_has_the_bytes_of_a_run_alone(model, night, expected, monkeypatch, tmp_path):
-    """A table that breaks the contract leaves nothing."""
-    workers = InThisProcess()
-    broken = patients(40).assign(fever="warm")
+def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
+    model, night, expected, cohort, trained, monkeypatch, tmp_path
+):
+    """A table and a model in memory too; a table that breaks the contract leaves nothing."""
+    workers, frame = InThisProcess(), patients(90, seed=7)
+    in_memory = trained(cohort, "svm_weighted", search=1)
 
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
+    other = by(InThisProcess(), monkeypatch, in_memory, frame, tmp_path / "memory")
     with pytest.raises(CohortError):
-        by(InThisProcess(), monkeypatch, model, broken, tmp_path / "broken")
+        by(InThisProcess(), monkeypatch, model, frame.assign(fever="warm"), tmp_path / "broken")
 
     assert content(run) == expected
+    assert content(other) == content(alone(in_memory, frame, tmp_path / "alone"))
     assert len(workers.pieces) == 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["by", "night.csv"]
-
-
-def test_a_table_and_a_model_in_memory_are_decided_on_too(cohort, trained, monkeypatch, tmp_path):
-    model, frame = trained(cohort, "svm_weighted", search=1), patients(90, seed=7)
-
-    run = by(InThisProcess(), monkeypatch, model, frame, tmp_path / "by")
-
-    assert content(run) == content(alone(model, frame, tmp_path / "alone"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "by", "memory", "night.csv"]
 
 
 def test_a_killed_run_goes_on_from_its_finished_batches(model, night, expected, monkeypatch, tmp_path):
@@ -206,18 +202,6 @@ def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, m
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
 
 
-def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
-    """Workers of dask may have no children, unless they are told."""
-    (tmp_path / "m").mkdir()
-    words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
-    secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
-
-    ended = Processes(cluster=workers).run(words, secrets, 1, 60)
-
-    assert ended.code == 4
-    assert ended.message is not None
-
-
 def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
     """One whose worker is killed is given to another; an error is the caller's."""
     marks = [(str(tmp_path / str(number)),) for number in range(3)]
@@ -227,6 +211,12 @@ def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
         list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
     with pytest.raises(UsageError, match="does not see /nowhere/model"):
         workers.check([tmp_path, Path("/nowhere/model")])
+    # Workers of dask may have no children, unless they are told: a night there ends as one run here.
+    (tmp_path / "m").mkdir()
+    words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
+    secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
+    ended = Processes(cluster=workers).run(words, secrets, 1, 60)
+    assert ended.code == 4 and ended.message is not None
 
 
 def test_rows_go_to_no_worker_in_the_clear(workers):

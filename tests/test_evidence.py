@@ -1,5 +1,8 @@
-"""Intervals for a model that is its folds: the formulae computed another way, and how often they hold."""
+"""Intervals for a model that is its folds: formulae computed another way, and how often they hold."""
 
+from pathlib import Path
+
+import flow_cohorts
 import numpy as np
 import pytest
 from fold_machines import drawn, folded
@@ -7,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
+from screening import read_cohort
 from screening.metrics.intervals import design_effect, students_share
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
@@ -18,6 +22,12 @@ from screening.metrics.predictive_intervals import (
     predictive,
     variance_inflation,
 )
+from screening.metrics.ranking import delong
+from screening.model_selection.folds import plan_study
+from screening.model_selection.held_out import Resources, held_out_by
+from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.task import infer_task
+from screening.recipes.building import load_recipe
 from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 
 RULES = (
@@ -253,3 +263,38 @@ def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
     _, design = choice.threshold(choice.own, MinSensitivity(0.9))
 
     assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))
+
+
+PERMUTATIONS = 8
+
+
+def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
+    """The AUROC interval that a model of these patients would print, three settings tried."""
+    frame = flow_cohorts.patients(120, 0.2, seed)
+    rng = np.random.default_rng(seed)
+    frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
+    frame.to_csv(folder / "past.csv", index=False)
+    cohort = read_cohort(folder / "past.csv", label="ill", positive="yes", id="patient", need_label=True)
+    study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
+    held_out = held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1))
+    validation = HeldOutScores.of(held_out, study)
+    wider = variance_inflation(validation.n_settings)
+    return delong(validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider)
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
+def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(recipe, tmp_path):
+    blind = np.array([interval(tmp_path, recipe, seed, permuted=True) for seed in range(PERMUTATIONS)])
+    low, _ = interval(tmp_path, recipe, 0, permuted=False)
+
+    # Each may miss once in twenty; two of eight would be one chance in twenty more.
+    assert np.sum((blind[:, 0] <= 0.5) & (blind[:, 1] >= 0.5)) >= PERMUTATIONS - 1
+    assert low > 0.5
+
+
+def test_a_promised_sensitivity_is_kept_on_average(cohorts):
+    points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
+    true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
+
+    assert np.mean(true) >= 0.9
+    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)

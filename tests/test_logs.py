@@ -124,20 +124,6 @@ def test_a_bar_on_a_terminal_has_the_time_left_and_gives_the_cursor_back():
     assert (without.stdout, without.stderr) == ("", "")
 
 
-def test_the_time_left_is_told_by_that_since_the_first_call():
-    """Reading a large table counts, and what an earlier attempt had finished does not."""
-    code = """
-import time
-from screening.cli.console import bar
-with bar("Training") as progress:
-    progress({first}, 100)
-    time.sleep(1.5)
-    progress(60, 100)
-"""
-    assert "0:00:01" in on_a_terminal(code.format(first=0))
-    assert "0:00:06" in on_a_terminal(code.format(first=50))
-
-
 def test_an_answer_on_a_terminal_is_folded_within_its_column_and_steers_nothing():
     """Elsewhere it is a line a value."""
     shown = on_a_terminal(ANSWER).replace("\x1b[1m", "").replace("\x1b[0m", "")

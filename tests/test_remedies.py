@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 from screening import MultiClassSVM, TwoClassSVM, build
 from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
-from screening.estimators.training import n_passes_by_cv
 from screening.factors import AdaptiveBumps, MarginDecay
 from screening.kernels import Gaussian, Laplacian
 
@@ -71,14 +70,6 @@ def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
 
     assert 0 < len(inner.pruning_path_) <= 15
     assert inner.predict(x)[y == 1].mean() > plain.predict(x)[y == 1].mean()
-
-
-@pytest.mark.parametrize(
-    ("scores", "passes"),
-    [([0.5, 0.6, 0.7, 0.6], 2), ([0.5, 0.5, 0.9], 0), ([0.5, 0.6, 0.6005], 1), ([0.7], 0)],
-)
-def test_passes_stop_where_the_next_one_gains_no_more(scores, passes):
-    assert n_passes_by_cv(np.array(scores)) == passes
 
 
 AWKWARD = [

@@ -1,10 +1,14 @@
-"""What the page says of a night and of a model, and what it withholds."""
+"""What the page says of a night and of a model, in the clinic's words, and what it withholds."""
 
 import json
 import re
+import unicodedata
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report_fixture import (
     Outline,
     appraised,
@@ -18,7 +22,13 @@ from report_fixture import (
 )
 from report_voxel_fixture import voxel_model, voxel_run
 
+from screening.report import format as fmt
 from screening.report import render_model, render_run
+from screening.report.charts import Axes
+from screening.report.worklist import value_text
+from screening.schemas.base import Estimate
+from screening.schemas.figures import rule_named
+from screening.schemas.model import Declared
 
 
 def sound() -> dict[str, Any]:
@@ -222,3 +232,93 @@ def test_pruned_model_shows_what_the_removals_cost():
 
     for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
         assert words in page
+
+
+ROOT = Path(__file__).parents[1]
+
+
+PHRASES = (
+    "expect it to find", "to miss about", "whom to look at", "left alone", "lots chose", "judge these too",
+    "flag it alone", "all that its values change", "judged not a case", "not judged", "ongoing",
+    "resolved by", "missed a night", "the nights so far", "followed from its start", "test of time",
+    "keep its promise", "kept its promise", "promise is not kept", "minus promised", "what came after",
+    "would this be useful", "picking by chance takes", "hardly known", "anything from", "wear it down",
+    "too few to be told", "too coarse", "being missing ranks", "tell of care", "bring 9 cases",
+    "times the folds are dealt", "entered late", "has not come", "said alike", "reviews in vain",
+    "past ones tell", "what wanted attention", "nobody stands out", "ever told so", "cases for each one",
+    "beside other methods",
+)  # fmt: skip
+"""What pages, commands and documents no longer say."""
+SHOWN = [
+    *(ROOT / "templates").glob("*.j2"), *(ROOT / "templates").glob("*.js"), *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "screening" / "report").glob("*.py"), *(ROOT / "screening" / "cli").glob("*.py"),
+    ROOT / "README.md",
+]  # fmt: skip
+
+
+def test_no_page_command_or_document_says_it_in_private_english():
+    """What they say in the clinic's words instead is in DESIGN and on the pages."""
+    private = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
+    shown = {path.name: " ".join(path.read_text(encoding="utf-8").split()) for path in SHOWN}
+
+    assert len(shown) > 60
+    assert {name: private.findall(text) for name, text in shown.items() if private.search(text)} == {}
+
+
+@given(st.floats(1e-6, 1.0))
+def test_ticks_in_per_cent_can_be_told_apart(largest):
+    axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+
+    words = [tick.text for tick in axes.y_ticks]
+
+    assert len(set(words)) == len(words) > 1
+    assert all(word.endswith("%") for word in words)
+
+
+@given(st.text(max_size=300))
+def test_text_is_visible_and_can_be_written_as_utf8(value):
+    written = fmt.text(value)
+
+    assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
+        "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
+    }  # fmt: skip
+    assert written.encode("utf-8").decode("utf-8") == written
+
+
+ORDINAL = Declared(type="ordinal", categories=["none", "some", "much"])
+
+
+def rule(given: tuple) -> str:
+    name, value, confidence = (*given, None, None)[:3]
+    return fmt.rule(rule_named(name, value=value, confidence=confidence))
+
+
+def in_words(given: tuple) -> str:
+    return value_text(*given)
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "figure"),
+    [
+        (fmt.number, 227.512, "227.5"), (fmt.number, -3.0, "−3"), (fmt.number, 123456.7, "123,457"),
+        (fmt.number, None, "–"), (fmt.percent, 0.0, "0%"), (fmt.percent, 0.021, "2.1%"),
+        (fmt.percent, 0.9996, "99.96%"), (fmt.percent, 1, "100%"), (fmt.p_value, 0.0, "<0.0001"),
+        (fmt.p_value, 0.08, "0.080"), (fmt.value_range, [0, 10], "0–10"),
+        (fmt.value_range, [None, 5], "≤ 5"),
+        (fmt.value_range, None, ""), (fmt.count, 1234567, "1,234,567"), (fmt.name, "a\nb", "a b"),
+        (fmt.unit, "degC", "°C"), (fmt.unit, "10^9/L", "10⁹/L"), (fmt.unit, "m^-2", "m⁻²"),
+        (fmt.unit, "mg/L", "mg/L"), (fmt.unit, None, ""), (fmt.ci, Estimate(None, 0.84, 0.951), "84–95%"),
+        (fmt.ci, Estimate(None, 0.9991, 0.99996), "99.9–100.0%"),
+        (fmt.ci, Estimate(None, 0.9971, 0.9994), "99.7–99.9%"), (fmt.ci, Estimate(None, 1, 1), "100–100%"),
+        (in_words, (1.0, Declared(type="boolean")), "yes"), (in_words, (0, Declared(type="boolean")), "no"),
+        (in_words, (2.0, ORDINAL), "much"), (in_words, (7.0, ORDINAL), "7"),
+        (in_words, (None, Declared()), "missing"),
+        (rule, ("min_sensitivity", 0.9), "sensitivity at least 90%"),
+        (rule, ("min_sensitivity", 0.9, 0.95), "sensitivity at least 90%, with 95% confidence"),
+        (rule, ("max_flag_rate", 0.1), "at most 10 flags per 100 rows"),
+        (rule, ("miss_cost", 20.0), "one missed case costs as much as 20 reviews"),
+        (rule, ("g_mean",), "largest geometric mean of sensitivity and specificity"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_as_a_reader_expects(write, value, figure):
+    assert write(value) == figure
