@@ -53,7 +53,6 @@ BOXES = "getComputedStyle([...document.querySelectorAll('.t')].at({}), '::before
 
 
 def pressed(view: Any, *keys: str) -> None:
-    """Press keys one after the other."""
     for key in keys:
         view.keyboard.press(key)
 

@@ -12,7 +12,6 @@ BINARY_TASK = Task(kind="binary", label="ill", positive=["yes"], classes=["negat
 
 
 def outcome(scores, positive, groups=None, threshold=0.5, rule=None) -> Judgement:
-    """A binary outcome, its rows dealt to five folds in turn."""
     scores = np.asarray(scores, float)[:, None]
     held = HeldOutScores.of_decisions(
         scores[None], BINARY_TASK, np.asarray(positive, int), groups, (), np.arange(len(scores)) % 5

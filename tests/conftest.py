@@ -30,19 +30,16 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of past patients."""
     return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
 
 
 @pytest.fixture(scope="session")
 def cohort(table: Path) -> Cohort:
-    """Past patients, of whom some were ill."""
     return read_cohort(table, label="ill", id="patient", need_label=True)
 
 
 @pytest.fixture(scope="session")
 def tissue(tmp_path_factory: pytest.TempPathFactory) -> Cohort:
-    """Voxels of past patients, in three classes."""
     path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
     return read_cohort(path, label="tissue", group="patient", need_label=True)
 

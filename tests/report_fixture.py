@@ -60,7 +60,6 @@ def digest(text: str) -> str:
 
 
 def table(name: str, rows: int) -> dict[str, Any]:
-    """What was read of a table."""
     file = {"name": name, "sha256": digest(name), "bytes": 80 * rows, "rows": rows}
     return {"files": [file], "delimiter": ",", "encoding": "utf-8", "rows": rows}
 
@@ -196,7 +195,6 @@ def judged(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def observed(**known: Any) -> dict[str, Any]:
-    """What a threshold did to labelled rows, as far as it is known."""
     names = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc", "average_precision")
     counts = dict.fromkeys(("true_positive", "false_negative", "false_positive", "true_negative"), 0)
     rest = dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups"))

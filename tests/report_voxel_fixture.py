@@ -49,7 +49,6 @@ def voxel_model() -> dict[str, Any]:
 
 
 def voxel_run() -> dict[str, Any]:
-    """Return a run.json of three new patients, flagged voxels capped."""
     run, model, rng = nosocomial_run(refused=0), voxel_model(), np.random.default_rng(3)
     t = np.linspace(-1.2, 2.0, 300).tolist()
     grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}

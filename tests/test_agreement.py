@@ -54,9 +54,7 @@ TWO_CLASS: list[tuple[str, Callable, dict]] = [
 def test_moved_boundary_is_the_plain_machine_shifted():
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-
     ours = built("svm_moved_boundary", C=C, gamma=GAMMA).fit(x, y).decision_function(z)
-
     shift = ours - methods.svm(x, y, z, C=C, gamma=GAMMA)
     assert np.ptp(shift) < 1e-4
     assert np.abs(shift).max() > 1e-3
@@ -67,9 +65,7 @@ def test_moved_boundary_is_the_plain_machine_shifted():
 def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
-
     ours = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes).fit(x).decision_function(z)
-
     theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
     assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
 
@@ -93,9 +89,7 @@ MULTI_CLASS: list[tuple[str, Callable, dict]] = [
 def test_pruning_recipe_removes_what_its_criterion_says(rule, n_remove):
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-
     ours = built("sv_pruning", C=C, gamma=GAMMA, n_remove=n_remove, rule=rule).fit(x, y).decision_function(z)
-
     theirs, removed = methods.sv_pruning(x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule)
     assert len(set(removed)) == n_remove
     assert apart(ours, theirs) < 1e-4
@@ -109,7 +103,6 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
     ones = np.ones(len(x))
     drawn = ESmote(k=5, seed=seed).drawn(Training(kernel, 2 * y - 1, ones, C * ones, 1e-9))
     given = {"parents": drawn.first, "neighbours": drawn.second, "gaps": drawn.gap, "C": C, "gamma": GAMMA}
-
     ours = built("e_smote_svm", C=C, gamma=GAMMA, seed=seed).fit(x, y).decision_function(z)
 
     assert apart(ours, methods.e_smote_interpolated(x, y, z, **given)) < 1e-4
@@ -121,7 +114,6 @@ def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_near
     drawn = ESmote(k=5, seed=3).drawn(Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3))
     positive = np.flatnonzero(y == 1)
     nearest = dict(zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True))
-
     often = np.bincount(drawn.first, minlength=len(x))[positive]
 
     assert len(drawn.first) == (y == 0).sum() - (y == 1).sum()
@@ -140,7 +132,5 @@ def test_recipe_is_its_equations(rows, name, independent, given, seed):
     x, labels = rows(n_rows=80, seed=seed)
     codes = np.unique(labels, return_inverse=True)[1]
     z = unseen(x)
-
     ours = built(name, C=C, gamma=GAMMA, **given).fit(x, labels).decision_function(z)
-
     assert apart(ours, independent(x, codes, z, C=C, gamma=GAMMA, **given)) < 1e-4

@@ -13,25 +13,19 @@ from screening.store.loading import load_model
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two models: one of a column that tells, one of labels by chance."""
-    place = tmp_path_factory.mktemp("approval")
-    table = patients()
+    place, table = tmp_path_factory.mktemp("approval"), patients()
     chance = table.assign(ill=np.random.default_rng(5).permutation(table["ill"]))
     written(patients(40, seed=9).drop(columns="ill"), place / "night.csv")
+    who, quick = ["--label", "ill", "--id", "patient"], ["--recipe", "logistic", "--search", 1]
     for name, past in (("good", table), ("poor", chance)):
-        written(past, place / f"{name}.csv")
-        words = [
-            "--label", "ill", "--id", "patient", "--recipe", "logistic", "--search", 1, "--beside", "svm",
-        ]  # fmt: skip
-        screen("train", place / f"{name}.csv", *words, "--out", place / name)
+        past = written(past, place / f"{name}.csv")
+        screen("train", past, *who, *quick, "--beside", "svm", "--out", place / name)
     return place
 
 
-def night_of(folder, model: str, out: str, *words: object, code: int = 0) -> dict:
-    screen(
-        "score", folder / model, folder / "night.csv", "--out", folder / out, "--date", "2026-03-01",
-        *words, "--strict", code=code,
-    )  # fmt: skip
+def night_of(folder, model: str, out: str, *words: object, day: int = 1, code: int = 0) -> dict:
+    known = ["--out", folder / out, "--date", f"2026-03-0{day}", "--strict", *words]
+    screen("score", folder / model, folder / "night.csv", *known, code=code)
     return json.loads((folder / out / "run.json").read_text(encoding="utf-8"))
 
 
@@ -44,7 +38,6 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     night = night_of(folder, "good", "draft")
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
     assert "draft, not approved for use" in (folder / "draft" / "report.html").read_text(encoding="utf-8")
-
     told = json.loads(screen("approve", folder / "good", "--by", "Dr. <A> Weber", "--json").stdout)
 
     page = render_model(load_model(folder / "good").sealed)
@@ -69,7 +62,6 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     night = night_of(folder, "poor", "before", code=5)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(night)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(load_model(folder / "poor").document)
-
     refused = screen("approve", folder / "poor", "--by", "A. Weber", code=2)
     assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
 
@@ -82,9 +74,5 @@ def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
     screen("approve", folder / "good", "--by", "A. Weber", *where)
-
-    screen(
-        "score", folder / "good", folder / "night.csv", "--out", folder / "second", "--date", "2026-03-02",
-        "--accept-delivery", "one table for both nights", *where,
-    )  # fmt: skip
+    night_of(folder, "good", "second", *where, "--accept-delivery", "one table for both nights", day=2)
     screen("history", "--ledger", folder / "l.db", "--verify")

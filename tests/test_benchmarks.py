@@ -13,7 +13,6 @@ SCRIPTS = sorted(BENCHMARKS.rglob("*.py"))
 
 @pytest.fixture(scope="module")
 def imported():
-    """What gives a module by its name, as the scripts import it."""
     with pytest.MonkeyPatch.context() as patch:
         for folder in (BENCHMARKS, BENCHMARKS / "papers", BENCHMARKS / "speed"):
             patch.syspath_prepend(str(folder))

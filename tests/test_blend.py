@@ -21,13 +21,7 @@ from screening.scoring.explaining import explained
 from screening.store.loading import load_model
 from screening.store.model import save_model, score_batch
 
-TEXT = """
-name = "ours"
-title = "Ours"
-paper = "none"
-machine = "blend"
-members = {members}
-"""
+TEXT = 'name = "ours"\ntitle = "Ours"\npaper = "none"\nmachine = "blend"\nmembers = {members}\n'
 
 
 def blend(*members):
@@ -43,7 +37,6 @@ def test_the_score_is_the_weighted_mean_of_its_members(model, cohort):
     encoded = model.encoder.transform(cohort)
     log_odds = model.ensemble.by_member(encoded)[:, :, 0]
     weights = [member["classes"][model.watched[0]]["weight"] for member in model.document["blend"]]
-
     assert log_odds.shape == (cohort.n_rows, 3)
     assert np.allclose(model.decisions(encoded)[:, 0], log_odds @ weights)
     assert sum(weights) == pytest.approx(1)
@@ -55,7 +48,6 @@ def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(coh
     ids = sorted(cohort.id)
     columns = [each.validation.set_index("id")["score"][ids].to_numpy() for each in alone.values()]
     ill = (both.validation.set_index("id")["label"][ids] == both.watched[0]).to_numpy()
-
     standardised = [(own - own.mean()) / own.std() for own in columns]
     weights = np.exp(5 * np.array([average_precision_score(ill, own) for own in columns]))
     mean = np.average(standardised, axis=0, weights=weights)[:, None]
@@ -69,7 +61,6 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
     ill = np.arange(60) % 4 == 0
     decisions = np.stack([ill + np.linspace(0, 0.9, 60), 5.0 - ill], axis=1)[:, :, None]
     precision = [average_precision_score(ill, own) for own in decisions[:, :, 0].T]
-
     pooling = Pooling.of(decisions, ill[:, None])
     (good,), (wrong,) = pooling.weights
     first, second = (pooling.slopes * decisions.std(axis=0))[:, 0]
@@ -81,9 +72,7 @@ def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
 
 def test_members_that_know_no_labels_are_standardised_and_weigh_alike():
     decisions = np.random.default_rng(0).normal([[[3.0], [-2.0]]], [[[0.1], [40.0]]], (200, 2, 1))
-
     pooling = Pooling.of(decisions, None)
-
     standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
     np.testing.assert_allclose(pooling.by_member(decisions), standardised, atol=1e-9)
     np.testing.assert_allclose(pooling.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
@@ -108,7 +97,6 @@ def test_with_very_few_positives_the_one_class_machines_carry_it():
     """Training without a recipe is the blend."""
     few = patients(300).assign(ill=np.where(np.arange(300) < 9, "yes", "no"))
     few.loc[few["ill"] == "yes", "fever"] += 2
-
     document = train(few, search=6, beside=(), label="ill", id="patient").document
 
     members = {each["name"] for each in document["recipe"]["members"]}
@@ -121,7 +109,6 @@ def test_a_case_tells_which_members_would_flag_it_alone(model, cohort):
     flagged = np.flatnonzero(model.scores(model.encoder.transform(cohort))[:, 0] >= model.thresholds[0])[:5]
     rows = cohort.take(flagged)
     votes = [case.votes for case in explained(model, rows, score_batch(model, rows).rows)]
-
     assert {name for each in votes for name in each} == {"svm_weighted", "logistic", "one_class_conformal"}
     assert all(sum(each.values()) >= 1 for each in votes)
 
@@ -132,7 +119,6 @@ def test_the_blend_is_a_scikit_learn_estimator_and_scales_by_itself():
     y = (rng.random(120) < 0.3).astype(int)
     x = rng.normal(size=(120, 3)) + y[:, None]
     moved = x * np.array([2.0**12, 1.0, 2.0**-9])
-
     results = check_estimator(estimator, on_fail=None, on_skip=None)
     plain, scaled = (clone(estimator).fit(each, y).decision_function(each) for each in (x, moved))
 
@@ -182,7 +168,6 @@ def test_of_many_rows_every_member_learns_within_its_budget(tmp_path, monkeypatc
 
 @pytest.fixture
 def noise(cohort, monkeypatch):
-    """What logistic regression decides."""
     noise = np.random.default_rng(0).normal(size=cohort.n_rows)
     monkeypatch.setattr(Logistic, "decision_function", lambda own, x: noise[: len(x)])
 
@@ -225,7 +210,6 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     ill = rng.random(10_000) < 0.4
     told = ill + rng.normal(size=10_000)
     decisions = np.stack([told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1)[..., None]
-
     many, few = (Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000))
 
     assert many[0] > 0.95 and (many > 0).all()

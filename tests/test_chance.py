@@ -15,9 +15,7 @@ sizes = st.integers(1, 60)
 def test_more_events_than_before_is_the_one_sided_test_of_fisher(events, rows, past, past_rows):
     events, past = min(events, rows), min(past, past_rows)
     table = [[events, rows - events], [past, past_rows - past]]
-
     told = chance.more_often(events, rows, past, past_rows)
-
     assert told == pytest.approx(fisher_exact(table, "greater").pvalue, rel=1e-7)
 
 
@@ -41,16 +39,13 @@ def test_other_shares_are_the_surest_category_either_way_times_their_number(cate
 def test_the_distance_of_two_samples_has_its_exact_chance(m, n, seed):
     rng = np.random.default_rng(seed)
     found = ks_2samp(rng.normal(0.5, 1, m), rng.normal(0, 1, n), method="exact")
-
     told = chance.other_distribution(found.statistic, m, n)
-
     assert told == pytest.approx(found.pvalue, rel=1e-6, abs=1e-12)
 
 
 @given(st.floats(0.01, 1), st.integers(30, 300), st.integers(30, 300))
 def test_the_bound_for_long_tables_is_never_below_the_exact_chance(distance, m, n):
     bound = 2 * np.exp(-2 * distance**2 * m * n / (m + n))
-
     # Wei and Dudley: for small samples of equal size it fails, by less than this.
     assert chance.other_distribution(distance, m, n) <= 1.1 * bound + 1e-12
 

@@ -27,7 +27,6 @@ QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1", "--b
 
 
 def head(source: Path, target: Path, rows: int) -> None:
-    """Copy the header and the first rows of a CSV file."""
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     target.write_text("".join(lines[: rows + 1]), encoding="utf-8")
 
@@ -38,7 +37,6 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A folder with the files the README speaks of."""
     folder = tmp_path_factory.mktemp("desk")
     head(SAMPLES / "nosocomial_past.csv", folder / "past.csv", 250)
     head(SAMPLES / "nosocomial_night.csv", folder / "tonight.csv", 60)
@@ -47,7 +45,6 @@ def desk(tmp_path_factory):
 
 
 def trained(desk, out, *more, code=0):
-    """A quick training on the desk's past cohort, by its contract."""
     words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, *more]
     return screen(*words, "--out", out, code=code)
 
@@ -110,7 +107,6 @@ def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
     for folder in (model, run):
         (folder / "report.html").unlink()
         screen("report", folder)
-
     assert {folder: content(folder) for folder in (model, run)} == before
 
 
@@ -130,7 +126,6 @@ def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
 )
 def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
     result = trained(desk, tmp_path / "m", *words, code=2)
-
     assert told in result.stderr
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +154,6 @@ def test_key_given_twice_named(desk, tmp_path):
     """A contract with a key given twice is TOML all the same: what is said is the key."""
     twice, contract = tmp_path / "twice.toml", (desk / "cohort.toml").read_text(encoding="utf-8")
     twice.write_text(contract + "[features.age]\n", encoding="utf-8")
-
     result = screen("check", desk / "past.csv", "--contract", twice, code=3)
     screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
 
@@ -193,7 +187,6 @@ def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
     """Neither leaves anything."""
     monkeypatch.setattr("screening.model_selection.train.train", Mock(side_effect=error))
     result = trained(desk, tmp_path / "deep" / "m", code=code)
-
     assert list(tmp_path.iterdir()) == []
     assert isinstance(result.exception, (SystemExit, ZeroDivisionError))
 
@@ -201,9 +194,7 @@ def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
 def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(desk, tmp_path):
     init = screen("init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml")
     trained = screen("train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model")
-
     said, notes = json.loads(init.stdout), json.loads(trained.stdout)["notes"]
-
     assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {*notes}
     contract = json.loads((tmp_path / "model" / "model.json").read_bytes())["contract"]
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
@@ -253,7 +244,6 @@ HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed"
 
 def test_the_documents_show_the_help_that_is_printed():
     written = runpy.run_path(str(DOCS / "commands.py"))
-
     assert written["commands"]() == (DOCS / "commands.md").read_text(encoding="utf-8")
 
 
@@ -274,9 +264,7 @@ def test_help_shows_one_example_that_the_command_understands(command):
 def test_help_is_quick_for_it_waits_for_no_numerical_package():
     code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
     command = [sys.executable, "-c", code, "--help"]
-
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
-
     assert set(answer.stdout.split()) & set(HEAVY) == set()
 
 
@@ -284,7 +272,6 @@ def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
     monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
     places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
-
     assert len(places) == 2
     pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
     assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
@@ -301,7 +288,6 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     """And a size is read with its unit."""
     (read,) = options.parameters_from([text]).values()
     sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
-
     assert (read, type(read)) == (value, type(value))
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
@@ -337,7 +323,6 @@ def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
 )
 def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_path, option, name, told):
     answer = screen("train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3)
-
     assert f"missing column '{name}' (" in answer.stderr and f"; did you mean {told}?" in answer.stderr
 
 

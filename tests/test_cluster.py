@@ -46,13 +46,11 @@ def alone(model, night, out, **more):
 
 @pytest.fixture(scope="module")
 def expected(model, tmp_path_factory):
-    """What a run alone gives for the night of most tests."""
     folder = tmp_path_factory.mktemp("alone")
     return content(alone(model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"))
 
 
 def content(run):
-    """The bytes of a run's files, but for the one that tells the time."""
     return {path.name: path.read_bytes() for path in run.directory.iterdir() if path.name != "run.json"} | {
         "counts": run.document["counts"]
     }
@@ -64,7 +62,6 @@ def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
     """A table and a model in memory too; a table that breaks the contract leaves nothing."""
     workers, frame = InThisProcess(), patients(90, seed=7)
     in_memory = trained(cohort, "svm_weighted", search=1)
-
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
     other = by(InThisProcess(), monkeypatch, in_memory, frame, tmp_path / "memory")
     with pytest.raises(CohortError):
@@ -81,7 +78,6 @@ def test_a_killed_run_goes_on_from_its_finished_batches(model, night, expected, 
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     assert [path.name for path in tmp_path.glob(".*")] == [".run.fragments"]
-
     run = by(again, monkeypatch, model, night, tmp_path / "run")
 
     assert len(again.pieces) == 2
@@ -98,7 +94,6 @@ def test_decisions_of_another_table_or_damaged_ones_are_made_again(
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     for path in (tmp_path / ".run.fragments").iterdir():
         path.write_bytes(path.read_bytes()[: -40 if damaged else None])
-
     by(more, monkeypatch, model, night if damaged else other, tmp_path / "run")
 
     assert len(more.pieces) == 6
@@ -111,7 +106,6 @@ def compared(cohort, **more):
 
 
 def figures(comparison_run):
-    """All that a comparison says, but for the seconds it took."""
     methods = comparison_run.summary()["cohorts"]["ward"]
     seconds = ("fit_seconds", "score_seconds")
     said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
@@ -152,16 +146,13 @@ def test_what_is_no_cluster_is_refused_before_anything_is_written(
 ):
     monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 0.3)
     hidden = {"local:2": {"distributed": None}}.get(where, {})
-
     with patch.dict("sys.modules", hidden), pytest.raises(UsageError, match=words):
         score(model, night, tmp_path / "run", cluster=where)
-
     assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
 
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two processes, started once for the tests below."""
     pytest.importorskip("distributed")
     with parallel.opened("local:2") as cluster:
         yield cluster
@@ -194,10 +185,8 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
 
 def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, monkeypatch, tmp_path):
     monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
-
     (tmp_path / "kept").mkdir()
     by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
-
     assert figures(by_workers) == figures(compared(cohort))
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
 
@@ -243,9 +232,7 @@ def test_rows_go_to_no_worker_in_the_clear(workers):
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
 def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     pids = [os.getpid(), *workers.client.run(os.getpid).values()]
-
     sockets = listeners(pids)
-
     assert len(sockets) >= 3
     assert {address for address, _ in sockets} == {"0100007F"}
 
@@ -254,7 +241,6 @@ def test_a_piece_that_kills_every_worker_is_given_up():
     distributed = pytest.importorskip("distributed")
     client = MagicMock()
     client.submit.return_value.result.side_effect = distributed.KilledWorker("piece", None, 3)
-
     with pytest.raises(UsageError, match="workers died one after the other of one piece"):
         list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
 

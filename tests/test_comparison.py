@@ -1,4 +1,4 @@
-"""Comparing methods: the same folds, honest thresholds, paired differences, and going on after a stop."""
+"""Methods compared, as a study and beside a model: the same folds, honest thresholds, paired differences."""
 
 import json
 from dataclasses import replace
@@ -8,18 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
+from flow_cohorts import patients
 from sklearn.metrics import roc_auc_score
 
+from screening import train
 from screening.contract.contract import Contract
 from screening.data.reading import read_cohort
-from screening.errors import UsageError
+from screening.errors import RecipeError, UsageError
 from screening.model_selection import compare as comparison
+from screening.model_selection import train as training
 from screening.model_selection.folds import plan_study
 from screening.model_selection.held_out import held_out_by
 from screening.model_selection.task import infer_task
-from screening.model_selection.train import train
 from screening.recipes.building import load_recipe
-from screening.schemas.figures import GMean
+from screening.report import render_model
+from screening.schemas.figures import GMean, Threshold
+from screening.scoring.score import score
+from screening.store.loading import load_model
 
 QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
 
@@ -78,7 +83,6 @@ def test_the_score_of_a_held_out_row_does_not_depend_on_its_label(folder):
     study = plan_study(whole, task, 3, 1, 0, search=1)
     held_out = study.fold[0] == 0
     flipped = np.where(held_out, np.where(whole.label == "yes", "no", "yes"), whole.label)
-
     first, second = (
         held_out_by(replace(study, sample=each), recipe).decisions[0]
         for each in (whole, replace(whole, label=flipped.astype(object)))
@@ -129,7 +133,6 @@ def test_a_stopped_comparison_goes_on_from_its_finished_folds(folder, tmp_path):
 def test_all_means_every_method_that_fits_the_classes(folder):
     binary = comparison.comparable(["all"], {"one": cohort(folder, "one")})
     several = comparison.comparable(["all", "auto"], {"three": cohort(folder, "three")})
-
     assert {"svm", "one_class", "boosting", "logistic"} <= set(binary)
     assert {"one_vs_rest", "boosting", "logistic", "auto"} <= set(several)
     assert not {"svm", "one_class"} & set(several)
@@ -144,7 +147,6 @@ def test_what_is_known_only_after_the_outcome_is_left_out_as_in_training(tmp_pat
     features = {"age": number, "crp": number, "outcome": late}
     contract = Contract.from_dict({"cohort": {"id": "number", "label": "case"}, "features": features})
     whole = read_cohort(str(tmp_path / "late.csv"), contract, need_label=True)
-
     found = comparison.compare({"late": whole}, ["logistic"], control="logistic", **QUICK).facts.cohorts[0]
 
     assert found.methods[0].figures["auroc"].value < 0.99
@@ -202,7 +204,6 @@ def test_with_joined_classes_every_method_and_the_control_have_one_end_point(fol
 def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
     """Kernel machines of several classes stand beside baselines; two-class ones are refused."""
     whole = cohort(folder, "three", positive=["yes", "perhaps"])
-
     found = comparison.compare({"three": whole}, ["one_vs_one", "logistic", "random_forest"], **QUICK)
 
     assert set(found.scores["recipe"]) == {"one_vs_rest", "one_vs_one", "logistic", "random_forest"}
@@ -211,3 +212,108 @@ def test_two_positive_classes_are_judged_one_by_one_under_every_recipe(folder):
     assert all(each["macro_recall"]["value"] > 1 / 3 for each in figures)
     with pytest.raises(UsageError, match=r"--positive yes\+perhaps, or take a recipe .*auto"):
         comparison.compare({"three": whole}, ["svm"], **QUICK)
+
+
+@pytest.fixture(scope="module")
+def model(cohort, trained):
+    return trained(cohort, "svm", search=2, beside=["svm_weighted", "logistic"])
+
+
+@pytest.fixture(scope="module")
+def of_classes(tissue, trained):
+    return trained(tissue, "amari_wu_multiclass", search=1, folds=4, beside=None)
+
+
+def comparison_of(model):
+    return model.document["validation"]["comparison"]
+
+
+def section(page: str) -> str:
+    return page.partition('<section aria-labelledby="beside">')[2].partition("</section>")[0]
+
+
+def test_a_method_beside_itself_differs_by_nothing(cohort, monkeypatch):
+    again = load_recipe("svm").model_copy(update={"name": "the same again"})
+    monkeypatch.setattr(training, "load_recipe", lambda name: again)
+    comparison = comparison_of(train(cohort, load_recipe("svm"), search=3, beside=["svm"]))
+
+    (other,) = comparison["beside"]
+    gaps = other["differences"]
+    assert other["figures"] == comparison["figures"]
+    assert {gap["value"] for gap in gaps.values()} == {0.0}
+    assert (gaps["auroc"]["low"], gaps["auroc"]["high"]) == (0.0, 0.0)
+    # New rows may differ though none of these does: by about two of them.
+    assert -0.01 < gaps["specificity"]["low"] < 0 < gaps["specificity"]["high"] < 0.01
+    assert gaps["sensitivity"]["low"] < 0 < gaps["sensitivity"]["high"]
+
+
+def test_the_figures_are_those_that_training_the_other_method_states(cohort, model, trained):
+    """And the comparison changes nothing of the model."""
+    other, alone = (trained(cohort, recipe, search=2).facts for recipe in ("svm_weighted", "svm"))
+    beside = model.facts.validation.comparison.beside[0].figures
+    (point,) = other.operating_points
+
+    assert beside["auroc"] == pytest.approx(other.validation.summary["yes"].auroc.value, abs=1e-12)
+    assert beside["specificity"] == pytest.approx(point.specificity.value, abs=1e-12)
+    assert beside["sensitivity"] == pytest.approx(point.sensitivity.value, abs=1e-12)
+    assert alone.validation.comparison is None
+    assert alone.operating_points == model.facts.operating_points
+
+
+def test_a_given_threshold_leaves_the_others_the_sensitivity_it_has(cohort, trained):
+    comparison = comparison_of(trained(cohort, "svm", search=1, rule=Threshold(-0.9), beside=["logistic"]))
+    assert comparison["rule"]["name"] == "min_sensitivity"
+    assert comparison["beside"][0]["figures"]["sensitivity"] >= comparison["figures"]["sensitivity"] - 1e-9
+
+
+def test_a_method_that_cannot_be_trained_is_listed_with_the_reason(cohort, monkeypatch):
+    def refuse(study, recipe, **given):
+        if recipe.name == "logistic":
+            raise UsageError("too few positives")
+        return held_out_by(study, recipe, **given)
+
+    monkeypatch.setattr(training, "held_out_by", refuse)
+    trained = train(cohort, "svm", search=1, beside=["logistic"])
+
+    assert comparison_of(trained)["beside"][0]["reason"] == "too few positives"
+    assert "Not compared with <bdi>logistic</bdi>: too few positives." in render_model(trained.document)
+
+
+def test_several_classes_stand_beside_kernel_machines_and_baselines_by_patient(of_classes):
+    comparison = comparison_of(of_classes)
+    assert [other["recipe"] for other in comparison["beside"]] == ["one_vs_rest", "logistic", "random_forest"]
+    assert {"auroc", "specificity", "macro_recall"} <= set(comparison["beside"][0]["differences"])
+    assert "95% intervals at these thresholds, by group" in render_model(of_classes.document)
+
+
+def test_a_method_that_answers_another_question_is_refused_before_training(tissue, cohort):
+    with pytest.raises(UsageError, match=r"svm cannot be compared where several classes"):
+        train(tissue, "one_vs_rest", beside=["svm"])
+    with pytest.raises(UsageError, match=r"one_vs_rest cannot be compared where one class"):
+        train(cohort, "svm", beside=["one_vs_rest"])
+    with pytest.raises(RecipeError, match="no recipe 'nothing'"):
+        train(cohort, "svm", beside=["nothing"])
+
+
+def test_the_page_shows_figures_differences_and_words(model, tmp_path):
+    """A night's says in one sentence what training compared."""
+    night = score(model, patients(60, seed=5).drop(columns="ill"), tmp_path / "run")
+    shown = section(render_model(model.document))
+    tonight = section((night.directory / "report.html").read_text(encoding="utf-8"))
+
+    for words in ("<bdi>svm_weighted</bdi>", "<bdi>logistic</bdi>", "this model", "sensitivity at least 90%"):
+        assert words in shown
+    assert len(shown) < 4000
+    assert "compared with logistic, " in tonight
+    assert len(tonight) < 800
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["--beside", "logistic,svm_weighted"], ["logistic", "svm_weighted"]), ([], ["logistic"])],
+)
+def test_the_command_line_names_the_methods(table, tmp_path, words, expected):
+    who = ["--label", "ill", "--id", "patient", "--recipe", "svm", "--search", "1"]
+    screen("train", table, *who, "--out", tmp_path / "model", *words)
+    comparison = load_model(tmp_path / "model").facts.validation.comparison
+    assert [other.recipe for other in comparison.beside] == expected

@@ -19,7 +19,6 @@ def test_figures_agree_with_scikit_learn():
     rng = np.random.default_rng(0)
     y = rng.random(60) < 0.3
     scores = np.round(rng.normal(size=60) + y, 1)  # with ties
-
     found = measured(outcome(scores, y), at_sensitivity=0.9)
 
     assert found["auroc"][0] == pytest.approx(roc_auc_score(y, scores))
@@ -34,7 +33,6 @@ def test_weights_count_as_copies_of_rows():
     y = rng.random(40) < 0.4
     scores, weights = rng.normal(size=40) + y, rng.integers(0, 3, size=(1, 40))
     copies = np.repeat(np.arange(40), weights[0])
-
     weighted = measured(outcome(scores, y), 0.9, weights.astype(float))
     copied = measured(outcome(scores[copies], y[copies]), 0.9)
 
@@ -47,9 +45,7 @@ def test_the_area_beside_the_drawn_curve_is_the_auroc():
     rng = np.random.default_rng(2)
     y = np.arange(400) % 4 == 0  # 100 positives: each step of the grid is one of them
     scores = rng.normal(size=400) + y
-
     curve = mean_curve(outcome(scores, y).held)
-
     assert 1 - curve[1:].mean() == pytest.approx(roc_auc_score(y, scores))
 
 
@@ -59,7 +55,6 @@ def test_a_method_does_not_differ_from_itself_and_differs_from_noise():
     good, noise = rng.normal(size=200) + 3 * y, rng.normal(size=200)
     groups = np.repeat(np.arange(50), 4).astype(str)
     methods = [outcome(scores, y, groups) for scores in (good, good, noise)]
-
     one, other, blind = (figures["auroc"] for figures in resampled(methods, 0.9, draws=300))
 
     same = resampled_difference((0.9, 0.9), (one, other), 50)
@@ -77,7 +72,6 @@ def test_a_difference_of_recalls_is_as_wide_as_its_bootstrap(n_groups):
     weights = rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), 2000)[:, groups]
     classes = [weights * (target == m) for m in range(3)]
     gaps = np.mean([own @ (right * 1.0 - others) / own.sum(axis=1) for own in classes], axis=0)
-
     found = recall_difference(right, others, target, groups)
 
     low, high = np.quantile(gaps, [0.025, 0.975])
@@ -112,7 +106,6 @@ def test_the_worked_example_of_the_literature_comes_out():
 @given(TABLES.filter(lambda table: len(np.unique(np.round(table, 9))) > 2))
 def test_friedman_agrees_with_scipy(figures):
     expected = friedmanchisquare(*np.round(figures, 9).T).statistic
-
     assert friedman(figures).chi2 == pytest.approx(expected if np.isfinite(expected) else 0.0, abs=1e-8)
 
 
@@ -120,7 +113,6 @@ def test_friedman_agrees_with_scipy(figures):
 def test_holm_lies_between_the_raw_value_and_bonferroni(p):
     """It steps down and never decreases."""
     adjusted = holm(p)
-
     assert (adjusted >= np.asarray(p)).all()
     assert (adjusted <= np.minimum(1, np.asarray(p) * len(p))).all()
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
@@ -129,7 +121,6 @@ def test_holm_lies_between_the_raw_value_and_bonferroni(p):
 def test_against_the_control_matches_the_worked_example():
     """A clique joins ranks within the critical difference only."""
     ranks = against_control(DEMSAR, control=0)
-
     assert np.isnan(ranks.p[0])
     assert ranks.z[1:] == pytest.approx([2.342, 0.512, 2.416], abs=0.01)
     assert ranks.p[1:] == pytest.approx([0.019, 0.607, 0.016], abs=0.002)

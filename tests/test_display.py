@@ -35,7 +35,6 @@ def placed(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory):
-    """A training on a table without beds and names, and a night with them."""
     desk = tmp_path_factory.mktemp("desk")
     (desk / "contract.toml").write_text(CONTRACT)
     past = written(patients(), desk / "past.csv")

@@ -38,7 +38,6 @@ def night(cohort, trained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def volumes(tissue, trained, tmp_path_factory):
-    """Several classes, voxels of patients."""
     folder = tmp_path_factory.mktemp("volumes")
     save_model(trained(tissue, "one_vs_rest", search=1, folds=4), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
@@ -55,7 +54,6 @@ def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
     """A key that no type knows is noticed."""
     folder = request.getfixturevalue(kind)
     document = stored(folder / "run" / "run.json")
-
     model = ModelDocument.from_dict(stored(folder / "model" / "model.json"), "model.json")
     run = RunDocument.from_dict(document, "run.json")
 
@@ -136,7 +134,6 @@ as_in_the_docs = pytest.mark.skipif(
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_command_prints_the_schema_that_the_docs_keep(name):
     printed = CliRunner().invoke(app, ["schema", name])
-
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
 
@@ -151,6 +148,5 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
     document = stored(night / "run" / "run.json")
     reduce(getitem, place.split("/"), document).pop()
-
     with pytest.raises(ModelError, match="not of one length"):
         RunDocument.from_dict(document)

@@ -40,7 +40,6 @@ RULES = (
 def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
     r = data.draw(st.integers(1, m))
     ends = Evidence(hits=m + 1 - r, misses=r - 1, false=3, clear=97).sensitivity_range()
-
     assert ends == pytest.approx(beta.ppf([0.025, 0.975], (m + 1 - r) / 1.5, r / 1.5), abs=1e-9)
 
 
@@ -53,7 +52,6 @@ def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false,
     c = float(np.clip(q, min(0.002, 1 / n), 1 - min(0.002, 1 / n)))
     half = 1.96 * np.sqrt(v0 + b) / (c * (1 - c))
     low, high = 1 / (1 + np.exp(-(np.log(c / (1 - c)) + half * np.array([-1, 1]))))
-
     assert Evidence(9, 1, false, n - false, b).specificity_range() == pytest.approx((low, max(high, q)))
 
 
@@ -78,7 +76,6 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
 def test_predictive_values_are_bayes(share, hit, false):
     found = predictive(share, hit, false)
     ill, well = share * hit, (1 - share) * false
-
     assert found["ppv"] == pytest.approx(ill / (ill + well))
     assert found["npv"] == pytest.approx((1 - share - well) / (1 - ill - well))
     assert found["nne"] * found["ppv"] == pytest.approx(1)
@@ -135,7 +132,6 @@ def test_the_interval_of_the_area_holds_for_the_mean_of_fold_machines(cohorts, m
     monkeypatch.setattr("screening.metrics.tally.DRAWS", 20)  # of average precision, not looked at here
     found = [summary(model.scores[0], model.y) for model in cohorts]
     held = [s.auroc.low <= m.auroc <= s.auroc.high for s, m in zip(found, cohorts, strict=True)]
-
     assert 0.93 <= np.mean(held) <= 0.99
 
 
@@ -202,14 +198,12 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
 def test_without_a_hit_sensitivity_begins_at_nothing_and_where_everything_is_flagged_rates_are_certain():
     low, high = Evidence(hits=0, misses=10, false=3, clear=97).sensitivity_range()
     everything = Evidence(hits=5, misses=5, false=5, clear=5, everything=True)
-
     assert (low, high) == (0.0, pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5)))
     assert everything.sensitivity_range() == (1.0, 1.0)
     assert everything.specificity_range() == (0.0, 0.0)
 
 
 def held_out(n_groups: int, rows: int = 50):
-    """Scores of groups whose rows are no more alike than those of others."""
     rng, n = np.random.default_rng(0), n_groups * rows
     y, groups = np.arange(n) % 5 == 0, np.repeat(np.arange(n_groups), rows)
     return ThresholdSelector.of(rng.normal(size=n) + 2 * y, y, groups, 0, None, None)
@@ -245,7 +239,6 @@ def test_negatives_that_score_alike_near_the_threshold_are_counted_from_either_s
     scores = np.concatenate([np.linspace(0, 1, 900), np.full(100, 0.5), [2.0]])
     choice = ThresholdSelector.of(scores, np.arange(1001) == 1000, None, 0, None, None)
     above = np.sort(scores[scores > 0.5])[5]
-
     assert choice.atom(float(above)) == pytest.approx(0.1, abs=0.002)
     assert choice.atom(0.9) == 0.0
 
@@ -259,7 +252,6 @@ def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
     scores = rng.normal(size=400) + 10 * (groups < 2)
     choice = ThresholdSelector.of(scores, y, groups, 0, None, None)
     own = np.sort(scores[y])
-
     _, design = choice.threshold(choice.own, MinSensitivity(0.9))
 
     assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))
@@ -269,7 +261,6 @@ PERMUTATIONS = 8
 
 
 def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
-    """The AUROC interval that a model of these patients would print, three settings tried."""
     frame = flow_cohorts.patients(120, 0.2, seed)
     rng = np.random.default_rng(seed)
     frame["ill"] = rng.permutation(frame["ill"]) if permuted else frame["ill"]
@@ -286,7 +277,6 @@ def interval(folder: Path, recipe: str, seed: int, *, permuted: bool) -> tuple[f
 def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(recipe, tmp_path):
     blind = np.array([interval(tmp_path, recipe, seed, permuted=True) for seed in range(PERMUTATIONS)])
     low, _ = interval(tmp_path, recipe, 0, permuted=False)
-
     # Each may miss once in twenty; two of eight would be one chance in twenty more.
     assert np.sum((blind[:, 0] <= 0.5) & (blind[:, 1] >= 0.5)) >= PERMUTATIONS - 1
     assert low > 0.5
@@ -295,6 +285,5 @@ def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_the
 def test_a_promised_sensitivity_is_kept_on_average(cohorts):
     points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
     true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
-
     assert np.mean(true) >= 0.9
     assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)

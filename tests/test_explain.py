@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def folder(cohort, trained, tmp_path_factory):
-    """A model, a table and its run, in which five of the flagged have their reasons."""
     place = tmp_path_factory.mktemp("explain")
     written(patients(), place / "past.csv")
     model = trained(cohort, "svm_weighted", search=1)
@@ -46,7 +45,6 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def images(tissue, trained, tmp_path_factory):
-    """A run of voxels, grouped by patient."""
     place = tmp_path_factory.mktemp("images")
     model = trained(tissue, "one_vs_rest", search=1, folds=4)
     score(model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
@@ -58,9 +56,7 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_p
     shutil.copytree(folder / "run", tmp_path / "run")
     scores = tmp_path / "run" / "scores.parquet"
     scores.unlink() if content is None else scores.write_bytes(content)
-
     answer = explained(tmp_path, run["cases"][0]["id"], code=4)
-
     assert "scores.parquet is missing or damaged" in answer
 
 
@@ -115,7 +111,6 @@ def test_a_run_from_before_another_threshold_is_explained_at_the_threshold_it_ha
     words = [run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--model", changed, "--json"]
     before = explained(folder, *words)
     screen("threshold", changed, "--max-flag-rate", "0.01", "--reason", "fewer")
-
     assert explained(folder, *words) == before
 
 

@@ -23,7 +23,6 @@ def model(logistic_model):
 
 @pytest.fixture(scope="module")
 def elsewhere() -> pd.DataFrame:
-    """Patients of another hospital, where the condition is twice as common."""
     return patients(500, share=0.3, seed=11)
 
 
@@ -52,7 +51,6 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
     """A predictive value of another prevalence would be of another population."""
     promise, share = found.classes["yes"].promise, (elsewhere["ill"] == "yes").mean()
     hit, false = share * promise.sensitivity.value, (1 - share) * (1 - promise.specificity.value)
-
     assert promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
     assert promise.ppv.value == pytest.approx(hit / (hit + false))
     assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
@@ -61,7 +59,6 @@ def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
 def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
     written_chance = model.score_frame(elsewhere.drop(columns="ill"))["chance"]
     calibration = found.figures.calibration["yes"]
-
     seen = (elsewhere["ill"] == "yes").sum()
     assert calibration.platt == model.facts.validation.calibration["yes"].platt
     assert calibration.observed_expected.value == pytest.approx(seen / written_chance.sum(), rel=1e-3)
@@ -125,9 +122,7 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_m
     """One patient of the training among others is enough, and is not named."""
     past = pd.read_csv(table, dtype={"patient": str})
     mixed = written(pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv")
-
     words = screen("validate", logistic_model, mixed, "--out", tmp_path / "out", code=2).stderr
-
     assert "1 of 61 rows" in words and "rows 61" in words
     assert past["patient"][5] not in words
     assert not (tmp_path / "out").exists()
@@ -136,7 +131,6 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_m
 def test_the_training_file_is_known_where_no_column_names_the_rows(table):
     past = read_cohort(table, label="ill", drop=["patient"])
     learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
-
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
     assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
@@ -144,7 +138,6 @@ def test_the_training_file_is_known_where_no_column_names_the_rows(table):
 
 def test_labels_may_be_written_otherwise(model, elsewhere, found):
     numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
-
     with pytest.raises(CohortError, match="--positive"):
         validate(model, numbers, label="sick")
     assert validate(model, numbers, label="sick", positive="1").figures == found.figures
@@ -169,7 +162,6 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     logistic_model, elsewhere, found, tmp_path
 ):
     table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
-
     told = json.loads(screen("validate", logistic_model, table, "--out", out, "--json").stdout)
     screen("validate", logistic_model, table, "--prevalence", "0.05", "--out", tmp_path / "rare")
     page = (out / "report.html").read_text()

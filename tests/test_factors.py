@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from independent.duals import certificate
@@ -58,7 +58,6 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     np.testing.assert_array_equal(none.factor_at(x), 1.0)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     x=arrays(np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])),
     n_positive=st.integers(1, 11),
@@ -68,7 +67,6 @@ def test_c_is_finite_and_positive_with_duplicates_constants_and_single_rows(x, n
     codes = (np.arange(12) < n_positive).astype(int)
     machine = fitted(*composed, x, codes, passes=2)
     far = np.vstack([x, [[1e6, -1e6]]])
-
     c = machine.factor_at(far)
 
     assert np.isfinite(c).all()
@@ -88,7 +86,6 @@ def test_input_distances_are_exact_far_from_the_origin(n_features, offset):
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(15, n_features)) + offset, rng.normal(size=(9, n_features)) + offset
     gaps = x[:, None] - z
-
     np.testing.assert_allclose(input_distances(x, z, 2), np.square(gaps).sum(axis=-1), rtol=1e-9)
     np.testing.assert_allclose(input_distances(x, z, 1), np.abs(gaps).sum(axis=-1), rtol=1e-12)
     np.testing.assert_array_equal(np.diagonal(input_distances(x, x, 2)), 0.0)
@@ -140,7 +137,6 @@ def test_options_are_their_formulas_of_the_first_pass(factor):
         labels=np.where(y == 1, 1, -1)[machine.support_],
         reach=squares(vectors, vectors).sum(axis=1) / (len(vectors) - 1),
     )  # fmt: skip
-
     c = TwoClassSVM(machine.kernel, C=3.0, factor=factor).fit(x, y).factor_at(NEW)[:, 0]
 
     np.testing.assert_allclose(c, OPTIONS[factor](one), rtol=1e-8)
@@ -166,7 +162,6 @@ def test_limit_of_a_factor_gives_k_back(machine):
     x, y = {"multi_class": three_clouds}.get(machine.name, two_clouds)()
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
-
     np.testing.assert_allclose(machine.decision_function(x), plain.decision_function(x), atol=1e-5)
 
 
@@ -216,7 +211,6 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
 def test_share_outside_is_nu_after_every_pass(name, nu, n_features):
     x = np.random.default_rng(0).normal(size=(300, n_features))
     machine = OneClassSVM(nu=nu, factor=FACTORS[name](), passes=PASSES).fit(x)
-
     for passes, one in enumerate(machine._passes.chain):
         outside = (machine._passes.decisions(x, upto=passes) < 0).mean()
         # Free support vectors are on the boundary, to the tolerance: they may lie on either side of it.
@@ -270,7 +264,6 @@ def test_logs_beyond_every_exponent_still_give_finite_machines(kind, size, monke
     factor = FACTORS["margin_decay"]
     monkeypatch.setattr(factor, "log_at", lambda self, first_pass, _: size + first_pass.x[:, 0])
     machine = MACHINES[kind](factor=factor(), passes=PASSES).fit(x, y)
-
     c = machine.factor_at(np.vstack([x, 1e3 + x]))
 
     assert np.isfinite(c).all()
@@ -289,7 +282,6 @@ def test_intercept_of_balanced_costs_does_not_flip_between_subsets(cost):
     y = np.arange(150) % 7 == 0
     x = rng.normal(size=(150, 5)) + y[:, None]
     subsets = [np.sort(rng.permutation(150)[:size]) for size in range(100, 130)]
-
     intercepts = [balanced(x[part], y[part], cost) for part in subsets]
 
     # All alphas are at their bounds: anything from -1 to 1 meets the conditions, the middle is near 0.

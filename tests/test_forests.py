@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flow_cohorts import patients, written
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
 from scipy.special import logsumexp
@@ -26,7 +26,6 @@ FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
 every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6))
 def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
     rng = np.random.default_rng(seed)
@@ -49,7 +48,6 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
     new = rng.normal(scale=2.0, size=(500, 5)).astype(np.float32)
     y = np.repeat(np.arange(len(cases)), cases)
     theirs = RandomForestClassifier(40, min_samples_leaf=least, class_weight=class_weight, random_state=5)
-
     own = RandomForest(40, min_samples_leaf=least, class_weight=class_weight or "none", seed=5).fit(x, y)
 
     expected = theirs.fit(x, y).predict_proba(new)
@@ -59,10 +57,8 @@ def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases)
 def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
     x = np.random.default_rng(0).normal(size=(2000, 4))
     y = np.where(np.arange(2000) % 40 == 0, "rare", np.where(np.arange(2000) % 3 == 0, "some", "most"))
-
     # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
     shares = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
-
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
 
 
@@ -73,7 +69,6 @@ def test_a_forest_ranks_what_no_line_can_and_follows_its_seed(forest):
     y = (np.abs(x[:, 0]) > 1.6).astype(int)
     fitted = forest.fit(x[:600], y[:600])
     scores = fitted.decision_function(x[600:])
-
     again = type(forest)(**forest.get_params()).fit(x[:600], y[:600]).decision_function(x[600:])
     other = type(forest)(**forest.get_params() | {"seed": 1}).fit(x[:600], y[:600]).decision_function(x[600:])
 
@@ -107,7 +102,6 @@ WHO = {"label": "y", "positive": "1", "id": "id"}
 
 
 def against_the_rest(raw: np.ndarray) -> np.ndarray:
-    """Log odds of each class of a softmax."""
     others = [logsumexp(np.delete(raw, m, axis=1), axis=1) for m in range(raw.shape[1])]
     return raw - np.column_stack(others)
 
@@ -162,7 +156,6 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given,
     monkeypatch.setattr(
         lightgbm, "train", lambda *own, **named: models.append(train_theirs(*own, **named)) or models[-1]
     )
-
     ours = Boosting(**given).fit(x, rows[1])
     raw = models[0].predict(new, raw_score=True)
     expected = raw if raw.ndim == 1 else against_the_rest(raw)
@@ -177,7 +170,6 @@ def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeyp
     model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
-
     with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
         load_model(folder)
 

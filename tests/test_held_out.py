@@ -45,7 +45,6 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     held_out = model.validation.set_index("id").loc[cohort.id]
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
     by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
-
     own = np.array(by_machine)[held_out["fold"], np.arange(cohort.n_rows)]
 
     assert len(by_machine) == 5
@@ -56,9 +55,7 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
 def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe, trained):
     model = trained(cohort, recipe, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
-
     of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
-
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
 
 
@@ -70,7 +67,6 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     alone = [
         oriented_decisions(each, encoded, ensemble.kind, ensemble.n_outputs) for each in ensemble.machines
     ]
-
     together = ensemble.decisions(encoded)
 
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
@@ -93,7 +89,6 @@ def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(
     expected = np.mean(
         [oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines], axis=0
     )
-
     np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected))
 
 
@@ -114,9 +109,7 @@ def test_rows_are_let_go_as_soon_as_they_are_scored(name):
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
 def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
     mixed = patients().sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
-
     first, second = (train(table, recipe, search=3, beside=(), **WHO) for table in (patients(), mixed))
-
     one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
     assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
@@ -125,9 +118,7 @@ def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
 def test_two_patients_are_enough_and_that_is_said():
     table = voxels(n_patients=2, each=120)
     table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
-
     model = train(table, "svm_weighted", search=3, beside=(), group="patient", **TISSUE)
-
     assert model.document["validation"]["folds"] == 2
     assert any("2 group(s) for 5 folds" in note for note in model.document["training"]["notes"])
 
@@ -137,7 +128,6 @@ def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(mo
     few = patients().assign(ill=np.where(np.arange(240) < 3, "yes", "no"))
     rare = voxels(n_patients=6)
     rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
-
     model = train(few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO)
     monkeypatch.setattr("screening.model_selection.train.held_out_by", None)
 
@@ -173,7 +163,6 @@ def folds_of(n_rows=200, share=0.2, seed=0):
 def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
     target, fold, scores = folds_of()
     constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
-
     with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
         choose_setting("auroc", "svm", [{}], constant, target, fold)
 
@@ -198,7 +187,6 @@ def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(recipe)
     fresh = read_cohort(patients(6000, seed=99), **WHO)
     negatives = fresh.take(fresh.label == "no")
     shares = []
-
     for seed in range(8):  # one calibration set of 340 is itself off by 0.012
         model = train(patients(400, seed=seed), recipe, search=1, forward=False, beside=(), **WHO)
         p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
@@ -221,7 +209,6 @@ def why(decisions):
 def test_folds_that_score_yes_and_no_a_little_differently_do_not_lie_apart(share, seed):
     rng = np.random.default_rng(seed)
     yes = rng.random(N) < share
-
     assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
 
 
@@ -230,7 +217,6 @@ def test_the_better_of_two_settings_wins_by_a_hundredth():
     noise = np.random.default_rng(1).normal(size=N)
     decisions = np.array([0.8 * TARGET + noise, 0.9 * TARGET + noise])[..., None]
     worse, better = (auroc(each[:, 0], TARGET == 1) for each in decisions)
-
     best, first = (
         choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions[rows], TARGET, FOLD)
         for rows in ([0, 1], [0, 0])
@@ -246,13 +232,11 @@ def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(n_
     narrow = np.arange(N) < n_narrow
     fold = np.where(narrow, 4, np.arange(N) % 4)
     decisions[narrow] *= 1e-4
-
     assert unusable(decisions[:, None], np.zeros(N, int), fold) == said
 
 
 def test_scores_that_are_constant_not_finite_or_flipped_in_a_fold_carry_no_threshold():
     decisions = np.random.default_rng(0).normal(size=N)
-
     assert why(decisions) is None
     assert why(decisions + 6 * (FOLD == 3)) == APART
     assert why(np.full(N, 3.0)) == why(1 + 1e-13 * decisions) == CONSTANT
@@ -277,6 +261,5 @@ def test_a_binary_criterion_has_its_textbook_value(name, value):
 @pytest.mark.parametrize("name", get_args(Criterion))
 def test_perfect_decisions_for_two_or_three_classes_are_worth_one(name):
     target = np.array([0, 1, 2, 2, 1, 0])
-
     assert criterion(name, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
     assert criterion(name, np.eye(3)[target], target) == pytest.approx(1.0)

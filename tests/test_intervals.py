@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -29,10 +29,8 @@ rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_si
 
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
-@settings(max_examples=50, deadline=None)
 def test_wilson_agrees_with_scipy(count, level):
     reference = binomtest(*count).proportion_ci(level, method="wilson")
-
     assert wilson(*count, level) == pytest.approx(tuple(reference), abs=1e-9)
 
 
@@ -52,11 +50,9 @@ def test_intervals_at_their_edges():
 
 
 @given(rows)
-@settings(max_examples=50, deadline=None)
 def test_areas_agree_with_scikit_learn_under_ties(rows):
     scores = np.array([score for score, _ in rows], float)
     y = np.array([positive for _, positive in rows])
-
     assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
     assert average_precision(scores, y) == pytest.approx(average_precision_score(y, scores))
 
@@ -78,7 +74,6 @@ def test_delong_has_the_variance_of_its_definition():
 
 def test_a_bootstrap_of_few_units_is_widened():
     draws = np.random.default_rng(0).normal(size=100_000)
-
     assert percentiles(draws, 10**6)[1] == pytest.approx(1.96, abs=0.03)
     assert percentiles(draws, 10)[1] == pytest.approx(2.262 * np.sqrt(10 / 9), abs=0.05)
 
@@ -99,7 +94,6 @@ EVENTS = np.random.default_rng(0).random(400) < 0.3
 )  # fmt: skip
 def test_design_effect_of_rows_in_groups(events, rows, effect):
     groups = np.repeat(np.arange(len(events) // rows), rows)
-
     assert design_effect(events, groups) == pytest.approx(effect, rel=0.01)
 
 
@@ -219,16 +213,13 @@ def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect
     rng = np.random.default_rng(0)
     draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))
     counts = np.stack([(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)], axis=1)
-
     design = shared_design(counts, np.full(2000, 6), (draws < 0.5).sum(axis=1))
-
     assert design == pytest.approx([6.0, effect, effect], rel=0.06)
 
 
 def test_a_share_that_few_groups_decide_borrows_the_correlation_of_the_median_split():
     # One patient has the only miss: alone it would pass for one row in sixty.
     counts, sizes = np.array([[9], *[[10]] * 5]), np.full(6, 10)
-
     assert shared_design(counts, sizes, np.full(6, 5)) == pytest.approx(1.0, abs=0.02)
     assert shared_design(counts, sizes, np.array([0, 10, 10, 0, 10, 0])) > 5
 
@@ -252,5 +243,4 @@ def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
     codes = np.repeat(np.arange(4000), 2)
     tally = Tally(event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5]))
     low, high = rate_bands(tally, True)
-
     assert high[1] - low[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 4000), rel=0.1)

@@ -24,7 +24,6 @@ def ledger(tmp_path):
 
 
 def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
-    """A night of January or February, with what was said of it afterwards."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
     record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
@@ -58,7 +57,6 @@ def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_i
     night(ledger, 1, "a")
     said(ledger, "unsure", "10:00", "cd")
     said(ledger, "confirmed", "09:00")
-
     assert word_of(ledger) == {"unsure": 1}
 
 
@@ -85,7 +83,6 @@ def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
-
     assert states(night(ledger, 2, "a")) == {"a": "known"}
 
 
@@ -175,7 +172,6 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     for day, word in ((1, "confirmed"), (2, "ruled out")):
         night(ledger, day, "0", {"0": word}, question=nameless)
     share = history(ledger)["series"][0]["ppv_flagged"]
-
     assert (share["value"], share["judged"], share["found"]) == (0.5, 2, 1)
 
 

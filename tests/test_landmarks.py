@@ -47,10 +47,8 @@ def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
 def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
     order = np.random.default_rng(7).permutation(len(x))
-
     one = landmarks.choose(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
     other = landmarks.choose(x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0)
-
     np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
 
 
@@ -63,9 +61,7 @@ def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
     x, y = cloud()
     z, of_z = cloud(6000, seed=1)
     exact = TwoClassSVM(KERNEL, **given).fit(x, y).decision_function(z)
-
     machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=600, **given).fit(x, y)
-
     assert roc_auc_score(of_z, machine.decision_function(z)) > roc_auc_score(of_z, exact) - 0.005
 
 
@@ -85,7 +81,6 @@ def test_one_class_landmarks_enclose_the_share_asked_for(given):
 def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(monkeypatch):
     monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
     settings = {"params": {"n_landmarks": 200}, "search": 1, "folds": 2, "forward": False, "beside": ()}
-
     model = train(patients(700, share=0.2), "svm", label="ill", positive="yes", id="patient", **settings)
 
     training = model.document["training"]
@@ -99,7 +94,6 @@ def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(
 
 
 def three_clouds(n, seed=0):
-    """Three classes, the last one row in 25."""
     rng = np.random.default_rng(seed)
     y = rng.choice(3, n, p=[0.56, 0.4, 0.04])
     middles = np.array([[0.0, 0.0, 0.0], [3.0, 0.5, 0.0], [0.0, 3.0, 2.0]])
@@ -132,7 +126,6 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
     z, of_z = three_clouds(6000, seed=1)
     exact = MultiClassSVM(KERNEL, **given).fit(x, y).predict(z)
     machine = MultiClassSVM(KERNEL, approximation="landmarks", n_landmarks=800, **given)
-
     found, again = machine.fit(x, y).class_scores(z), machine.fit(x, y).class_scores(z)
 
     assert np.array_equal(found, again)
@@ -163,8 +156,8 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
 
 
 def test_what_has_a_factor_or_several_classes_spans_nothing():
-    with pytest.raises(ValueError, match="nystroem"):
-        OneClassSVM(approximation="nystroem").check_parameters()
-    with pytest.raises(ValueError, match="nystroem"):
-        TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5)).check_parameters()
-    TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5), passes=0).check_parameters()
+    decay = {"approximation": "nystroem", "factor": MarginDecay(kappa=0.5)}
+    for machine in (OneClassSVM(approximation="nystroem"), TwoClassSVM(**decay)):
+        with pytest.raises(ValueError, match="nystroem"):
+            machine.check_parameters()
+    TwoClassSVM(**decay, passes=0).check_parameters()

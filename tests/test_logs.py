@@ -38,7 +38,6 @@ def night(desk, out, *words: object, code: int = 0):
 )
 def test_a_mistyped_command_is_a_line_too(words):
     (line,) = lines(screen("--log=json", *words, code=2).stderr)
-
     assert (line["level"], line["exit_code"]) == ("error", 2)
 
 
@@ -63,7 +62,6 @@ def test_a_night_is_one_line_with_its_series_night_and_run(desk, tmp_path):
 
 
 def program(code: str) -> subprocess.CompletedProcess:
-    """What another process says of a program, without a terminal."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
@@ -128,7 +126,6 @@ def test_an_answer_on_a_terminal_is_folded_within_its_column_and_steers_nothing(
     """Elsewhere it is a line a value."""
     shown = on_a_terminal(ANSWER).replace("\x1b[1m", "").replace("\x1b[0m", "")
     first, second, *rest = [line.rstrip() for line in shown.split("\r\n")]
-
     assert [first, second] == ["out    m", "notes  [b] \\u202e"]
     assert len(rest) > 2
     assert all(line.startswith("       w") for line in rest if line)

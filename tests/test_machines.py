@@ -1,15 +1,18 @@
-"""Machines as estimators, and their duals: certificates, scikit-learn, invariances, two classes."""
+"""Machines as estimators, their remedies and their duals: certificates, scikit-learn, invariances."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from machines_cohort import three_clouds, two_clouds
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as ScikitOneClass
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
 from screening.estimators.baselines import Logistic
-from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, UnequalCosts
+from screening.estimators.remedies import ESmote, MovedBoundary, Pruning, Smote, UnequalCosts
 from screening.estimators.remedies.threshold_moving import best_g_mean
 from screening.estimators.schemes import OneVsOne
 from screening.factors import (
@@ -62,7 +65,6 @@ def test_order_of_rows_and_of_features_changes_no_decision(machine):
     tight.set_params(**{name: () for name in {"remedies"} & set(tight.get_params(deep=False))})
     rows = np.random.default_rng(2).permutation(len(x))
     straight = clone(tight).fit(x, y).decision_function(x)
-
     by_rows = clone(tight).fit(x[rows], y[rows]).decision_function(x)
     by_features = clone(tight).fit(x[:, ::-1], y).decision_function(x[:, ::-1])
 
@@ -114,9 +116,7 @@ def test_moved_boundary_keeps_groups_whole():
     # A group a pair of rows of the same class: the decision of a copy must not help to place the boundary.
     x, y, groups = (np.repeat(each, 2, axis=0) for each in (*two_clouds(120), np.arange(120)))
     machine = TwoClassSVM(Gaussian(50.0), C=100.0, remedies=(MovedBoundary(),))
-
     split = clone(machine).fit(x, y).intercept_[0]
-
     assert split != clone(machine).fit(x, y, groups=groups).intercept_[0]
 
 
@@ -153,9 +153,7 @@ SCHEMES = ["one_vs_rest", "one_vs_one", "crammer_singer", "simplified"]
 def test_one_vs_one_has_scikit_learns_votes_and_margins():
     x, y = three_clouds(90)
     theirs = SVC(C=3.0, gamma=0.5, tol=1e-7, decision_function_shape="ovr", break_ties=True).fit(x, y)
-
     ours = MultiClassSVM(Gaussian(0.5), C=3.0, scheme="one_vs_one", tol=1e-7).fit(x, y)
-
     np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
     np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
 
@@ -163,7 +161,6 @@ def test_one_vs_one_has_scikit_learns_votes_and_margins():
 def test_one_vs_one_breaks_a_tie_of_votes_by_the_margins_and_never_a_vote():
     # Pairs (0,1), (0,2), (1,2): each class has one vote in the first row.
     scores = OneVsOne.scores(np.array([[-0.1, 5.0, -0.2], [-0.1, -0.1, 100.0]]))
-
     assert scores.argmax(axis=1).tolist() == [2, 0]
     np.testing.assert_array_equal(np.floor(scores + 0.5), [[1, 1, 1], [2, 0, 1]])
 
@@ -173,7 +170,6 @@ def test_two_classes_are_the_two_class_machine(scheme):
     x, y = two_clouds()
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-8).fit(x, y)
     two = TwoClassSVM(Gaussian(0.5), C=3.0, tol=1e-8).fit(x, y)
-
     np.testing.assert_allclose(several.decision_function(x), two.decision_function(x), atol=1e-5)
     np.testing.assert_array_equal(several.predict(x), two.predict(x))
 
@@ -185,9 +181,7 @@ def test_two_classes_at_once_are_half_the_machine_without_intercept_at_twice_the
     gram, signs = Gaussian(0.5)(x, x), np.where(y == 1, 1.0, -1.0)
     n = len(x)
     alphas = solve(Problem(gram, signs, np.ones(n), -np.ones(n), np.full(n, 6.0), None), 1e-9).alphas
-
     several = MultiClassSVM(Gaussian(0.5), C=3.0, scheme=scheme, tol=1e-9).fit(x, y)
-
     np.testing.assert_allclose(several.decision_function(x), gram @ (signs * alphas) / 2.0, atol=1e-5)
 
 
@@ -208,7 +202,6 @@ def test_inner_stop_judges_all_classes_and_ends_as_the_fixed_machine():
     groups = np.repeat(np.arange(20), 6)
     machine = MultiClassSVM(C=10.0, factor=AdaptiveBumps("feature_both"), passes=3, stop="inner")
     stopped = clone(machine).fit(x, y, groups=groups)
-
     fixed = clone(machine).set_params(passes=len(stopped.passes_) - 1, stop="fixed").fit(x, y)
 
     np.testing.assert_array_equal(stopped.decision_function(x), fixed.decision_function(x))
@@ -222,9 +215,7 @@ def test_two_class_agrees_with_scikit_learn(c, gamma, cost_ratio):
     x, y = two_clouds(120)
     ratio = {"balanced": (y == 0).sum() / (y == 1).sum()}.get(cost_ratio, cost_ratio)
     theirs = SVC(C=c, gamma=gamma, class_weight={0: 1.0, 1: ratio}, tol=1e-6).fit(x, y)
-
     ours = TwoClassSVM(Gaussian(gamma), C=c, remedies=(UnequalCosts(cost_ratio),), tol=1e-6).fit(x, y)
-
     np.testing.assert_allclose(ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
     np.testing.assert_array_equal(ours.predict(x), theirs.predict(x))
 
@@ -233,9 +224,7 @@ def test_two_class_agrees_with_scikit_learn(c, gamma, cost_ratio):
 def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
     x, _ = two_clouds(100)
     theirs = ScikitOneClass(nu=nu, gamma=0.3, tol=1e-7).fit(x)
-
     ours = OneClassSVM(Gaussian(0.3), nu=nu, tol=1e-7).fit(x)
-
     np.testing.assert_allclose(nu * 100 * ours.decision_function(x), theirs.decision_function(x), atol=1e-3)
     assert np.sum(ours.dual_coef_) == pytest.approx(1.0)
 
@@ -243,7 +232,6 @@ def test_one_class_is_scikit_learns_divided_by_nu_n(nu):
 def test_one_class_with_every_row_at_its_bound_is_a_density_estimate():
     x, _ = two_clouds(50)
     scores = OneClassSVM(Gaussian(0.3), nu=1.0).fit(x).score_samples(x)
-
     np.testing.assert_allclose(scores, Gaussian(0.3)(x, x).mean(axis=1), rtol=1e-9)
 
 
@@ -260,6 +248,84 @@ def test_one_class_with_every_row_at_its_bound_is_a_density_estimate():
 def test_every_pass_is_optimal_to_the_tolerance(machine):
     x, y = three_clouds(150)
     machine.fit(x, {"two_class": (y == "a").astype(int)}.get(machine.name, y))
-
     assert [one["kkt_gap"] <= 1.05e-3 for one in machine.passes_] == [True] * len(machine.passes_)
     assert machine.kkt_gap_ == max(one["kkt_gap"] for one in machine.passes_)
+
+
+KERNEL = Gaussian(0.3)
+
+
+def e_smote_fit(x, y, **given):
+    return TwoClassSVM(KERNEL, C=5.0, tol=1e-9, remedies=(ESmote(seed=3),), **given).fit(x, y)
+
+
+def test_e_smote_stores_training_rows_alone_and_smote_its_synthetic_ones():
+    x, y = two_clouds(60)
+    in_feature_space = e_smote_fit(x, y)
+    in_input_space = TwoClassSVM(KERNEL, C=5.0, remedies=(Smote(),)).fit(x, y)
+
+    assert in_feature_space.support_.max() < 60
+    np.testing.assert_array_equal(in_feature_space.support_vectors_, x[in_feature_space.support_])
+    synthetic = in_input_space.support_ >= 60
+    assert synthetic.any()
+    assert np.all(in_input_space.dual_coef_[0, synthetic] > 0)
+
+
+@pytest.mark.parametrize("remedy", [Smote(), ESmote()])
+def test_a_single_positive_row_has_nothing_to_interpolate_with(remedy):
+    x, y = two_clouds(30)[0], (np.arange(30) == 4).astype(int)
+    plain, remedied = (TwoClassSVM(KERNEL, remedies=each).fit(x, y) for each in ((), (remedy,)))
+    np.testing.assert_array_equal(remedied.decision_function(x), plain.decision_function(x))
+
+
+def test_e_smote_combines_with_a_factor_and_costs():
+    x, y = two_clouds(60)
+    machine = e_smote_fit(x, y, factor=MarginDecay(k=2.0), passes=2)
+    none = e_smote_fit(x, y, factor=MarginDecay(k=0.0), passes=2)
+    dear = TwoClassSVM(KERNEL, C=5.0, remedies=(UnequalCosts(4.0), ESmote())).fit(x, y)
+
+    assert np.ptp(machine.factor_at(x)) > 0.1
+    np.testing.assert_allclose(none.decision_function(x), e_smote_fit(x, y).decision_function(x), atol=1e-6)
+    assert dear.predict(x).mean() >= e_smote_fit(x, y).predict(x).mean()
+
+
+def test_pruning_path_is_told_kept_and_restored():
+    x, y = two_clouds(60)
+    fitted = build("sv_pruning", C=5.0, n_remove=3).fit(x, y)
+    again = build("sv_pruning", C=5.0, n_remove=3).restore(fitted.state())
+    np.testing.assert_array_equal(again.pruning_path_, fitted.pruning_path_)
+    assert fitted.passes_[-1]["pruning_path"] == fitted.pruning_path_.tolist()
+
+
+def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
+    rng = np.random.default_rng(0)
+    y = (np.arange(160) % 8 == 0).astype(int)
+    x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
+    inner = TwoClassSVM(KERNEL, remedies=(Pruning(most=15, inner_trials=5, trials=5),)).fit(x, y)
+    plain = TwoClassSVM(KERNEL).fit(x, y)
+
+    assert 0 < len(inner.pruning_path_) <= 15
+    assert inner.predict(x)[y == 1].mean() > plain.predict(x)[y == 1].mean()
+
+
+AWKWARD = [
+    TwoClassSVM(remedies=(Smote(),)), TwoClassSVM(remedies=(ESmote(),), factor=MarginDecay(), passes=2),
+    TwoClassSVM(remedies=(Pruning(n_remove=2),)), TwoClassSVM(remedies=(Pruning(most=2, folds=2),)),
+    TwoClassSVM(Laplacian(), factor=AdaptiveBumps(), passes=2, stop="inner"),
+    TwoClassSVM(remedies=(MovedBoundary(folds=2), UnequalCosts(), ESmote())),
+    MultiClassSVM(scheme="one_vs_one"), MultiClassSVM(scheme="crammer_singer", C=100.0),
+    MultiClassSVM(scheme="simplified", C=100.0),
+]  # fmt: skip
+
+
+@given(
+    x=arrays(np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])),
+    n_positive=st.integers(1, 11),
+    machine=st.sampled_from(AWKWARD),
+)
+def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, machine):
+    y = (np.arange(12) < n_positive).astype(int)
+    fitted = clone(machine).fit(x, y)
+    decisions = fitted.decision_function(np.vstack([x, [[1e6, -1e6]]]))
+    assert np.isfinite(decisions).all()
+    assert fitted.kkt_gap_ <= 1.05e-3

@@ -59,7 +59,6 @@ def trained(case: str, rule: Rule, tmp_path) -> Model:
 
 
 def told(model: Model) -> dict[str, object]:
-    """All that the document says, but for who chose the rule, and the digests."""
     points = [each.replace(chosen_by="", reason=None) for each in model.facts.operating_points]
     same = model.facts.replace(operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
     return same.to_dict()
@@ -69,9 +68,7 @@ def told(model: Model) -> dict[str, object]:
 def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_path):
     """`screen threshold` leaves no figure of the rule before."""
     first, other = trained(case, FIRST, tmp_path), trained(case, OTHER, tmp_path)
-
     rechosen = set_threshold(first, OTHER, "fewer reviews")
-
     assert told(rechosen) != told(first)
     assert told(rechosen) == told(other)
     np.testing.assert_array_equal(rechosen.calibration, other.calibration)

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
@@ -58,28 +58,23 @@ def arrays(rows):
 
 
 @given(cohorts, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
-@settings(max_examples=60, deadline=None)
 def test_min_sensitivity_is_the_promised_rank_of_the_positive_scores(rows, least):
     scores, y = arrays(rows)
     rank = floor((1 - least) * (y.sum() + 1) + 1e-9)
     ladder = np.concatenate([[FLAG_EVERYTHING], np.sort(scores[y])])
-
     assert choose(scores, y, MinSensitivity(least)).threshold == ladder[rank]
 
 
 @given(cohorts, st.floats(0.01, 1.0))
-@settings(max_examples=60, deadline=None)
 def test_max_flag_rate_flags_as_many_as_it_may_and_no_more(rows, most):
     scores, y = arrays(rows)
     threshold = choose(scores, y, MaxFlagRate(most)).threshold
     lower = np.append(scores[scores < threshold], -np.inf).max()
-
     assert np.mean(scores >= threshold) <= most + 1e-12
     assert np.mean(scores >= lower) > most or threshold == scores.min()
 
 
 @given(cohorts, st.floats(0.5, 100.0), st.floats(0.01, 0.5))
-@settings(max_examples=60, deadline=None)
 def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, miss, prevalence):
     scores, y = arrays(rows)
 
@@ -95,14 +90,12 @@ def test_rules_at_known_thresholds():
     """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
     hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
     exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
-
     # 0.825 a row at the second threshold, 0.925 at the third.
     assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
     assert (exact.threshold, exact.flag_rate.value) == (90.0, pytest.approx(0.1))
 
 
 @given(cohorts)
-@settings(max_examples=60, deadline=None)
 def test_g_mean_is_the_largest_of_all_thresholds(rows):
     scores, y = arrays(rows)
 
@@ -135,7 +128,6 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
 def test_an_interval_holds_its_figure_even_where_no_case_is_found():
     y = np.arange(60) < 20
     point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Threshold(0.5))
-
     assert point.sensitivity.value == point.sensitivity.low == point.ppv.value == point.ppv.low == 0
     assert point.ppv.high > 0 and point.nne.value is None
 
@@ -147,18 +139,15 @@ def test_row_order_does_not_move_a_threshold(rule):
     repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
     moved = choose(scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order])
-
     assert moved == point
 
 
 @given(cohorts, st.sampled_from(RULES))
-@settings(max_examples=40, deadline=None)
 def test_only_the_order_of_scores_counts(rows, rule):
     scores, y = arrays(rows)
     fold = np.arange(len(y)) % 3
     point = choose(scores, y, rule, fold=fold)
     bent = choose(np.exp(scores) - 1, y, rule, fold=fold)
-
     assert bent.replace(threshold=point.threshold) == point
 
 
@@ -193,7 +182,6 @@ def test_few_positives_are_said_aloud():
     scores, y = labelled(240, 0.1)
     point = choose(scores, y, MinSensitivity(0.9))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
-
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
 
@@ -204,14 +192,12 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
     threshold = choose(scores, y, MinSensitivity(0.8)).threshold
     beside = np.flatnonzero(~y & (scores < threshold))[:alike]
     scores[beside] = threshold - 1e-6
-
     notes = choose(scores, y, MinSensitivity(0.8)).notes
     assert any("of the negatives have one of few scores" in note for note in notes) == said
 
 
 def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
     scores, thresholds = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]), np.array([2.0, 2.0])
-
     assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
     assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
     # A class that flags everything says nothing of a row.
@@ -271,7 +257,6 @@ def test_folds_that_disagree_widen_specificity_alone():
 
 
 def width(found: Observed | OperatingPoint, name: str) -> float:
-    """Of the interval of a figure."""
     return getattr(found, name).high - getattr(found, name).low
 
 
@@ -292,7 +277,6 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     scores, y = labelled(200, 0.2)
     once = choose(scores, y, MinSensitivity(0.9))
     thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), MinSensitivity(0.9), np.repeat(np.arange(200), 3))
-
     assert thrice.threshold == once.threshold
     assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
     assert thrice.sensitivity.high - thrice.sensitivity.low >= once.sensitivity.high - once.sensitivity.low
@@ -301,7 +285,6 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
 def test_groups_of_one_row_are_independent_rows():
     scores, y = labelled()
     alone = choose(scores, y, GMean(), np.arange(len(y)))
-
     assert alone.replace(n_groups=None) == choose(scores, y, GMean())
     assert alone.n_groups == len(y)
 
@@ -309,7 +292,6 @@ def test_groups_of_one_row_are_independent_rows():
 def test_groups_widen_every_interval():
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
-
     assert patients.sensitivity.value == rows.sensitivity.value
     for name in ("sensitivity", "specificity", "auroc"):
         assert width(patients, name) > width(rows, name)
@@ -320,7 +302,6 @@ def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
     made = [*ThresholdSelector.of(scores, y, group, 0, np.arange(len(y)) % 5, None).points(None)]
     made += [curve(scores, y, group), summary(scores, y, group)]
-
     for figures in made:
         text = json.dumps(figures.to_dict(), allow_nan=False)
         assert type(figures).from_dict(json.loads(text), "figures").to_dict() == figures.to_dict()
@@ -361,7 +342,6 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_g
     group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
     scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
     point = choose(scores, y, MinSensitivity(0.9), group)
-
     assert any("too few groups to promise" in note for note in point.notes) == taken_back
     assert (point.sensitivity.value < 0.9) == taken_back
 
@@ -383,7 +363,6 @@ def test_observed_shares_are_those_of_scikit_learn():
 def test_the_ranking_of_the_best_of_many_settings_is_less_sure():
     scores, y = labelled()
     one, best = (summary(scores, y, n_settings=n) for n in (1, 24))
-
     assert best.auroc.high - best.auroc.low > 1.1 * (one.auroc.high - one.auroc.low)
 
 

@@ -24,7 +24,6 @@ PAST, NIGHT, CONTRACT = "nosocomial_past.csv", "nosocomial_night.csv", "nosocomi
 
 
 def copy_of(names: tuple[str, ...], folder: Path) -> None:
-    """Copy files and folders of the checkout, with what is compiled already."""
     for name in names:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, folder / name)
@@ -45,7 +44,6 @@ def python(site: Path, *words: object, code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with the wheel installed into it."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
@@ -121,7 +119,6 @@ def test_the_locked_installation_holds_no_tool_of_developers():
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
     needed = required("", "postgres", "signing", "xlsx")
-
     assert needed <= installed
     assert installed & (required("test", "docs", "supply", "plots") - needed) == set()
 
@@ -147,7 +144,6 @@ def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files
     (site / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
     (site / "screening" / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
     own = ("--recipe", "slab", SAMPLES / PAST, "--contract", SAMPLES / CONTRACT, "--out", "model")
-
     listed = json.loads(python(site, *SCREEN, "recipes", "slab", "--json"))["recipes"]
     python(site, *TRAIN, *own)
     python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")

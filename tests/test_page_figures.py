@@ -131,7 +131,6 @@ def changed(value: Any, names: Sequence[str]) -> Any:
 
 
 def made(kind: str) -> Document:
-    """The sample of a kind of page, with what its contract says."""
     document = sample_of(KINDS[kind][0], count(1))
     for model in (document, getattr(document, "model", None)):
         if "contract" in getattr(model, "__dict__", {}):

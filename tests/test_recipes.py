@@ -37,12 +37,7 @@ QUICK = {
 # Of rows that are equal, pruning drops one at a time: which one, its draws decide.
 UNEQUAL = {"sv_pruning": {"check_sample_weight_equivalence_on_dense_data"}}
 
-PLAIN = """
-name = "mine"
-title = "Mine"
-paper = "None"
-machine = "two_class"
-"""
+PLAIN = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "two_class"\n'
 ONE, MULTI = (PLAIN.replace("two_class", kind) for kind in ("one_class", "multi_class"))
 
 
@@ -210,9 +205,7 @@ def test_ones_own_recipe_file_is_read_by_path(tmp_path):
     path = tmp_path / "mine.toml"
     text = PLAIN + "[kernel]\ntype = 'laplacian'\n[parameters]\nC = 2.0\ngamma = 0.5\n"
     path.write_text(text, encoding="utf-8")
-
     estimator = build(path, gamma=0.25)
-
     assert (estimator.C, estimator.kernel.name, estimator.kernel.gamma) == (2.0, "laplacian", 0.25)
 
 
@@ -235,9 +228,7 @@ def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
 def test_a_recipe_may_leave_its_kernel_to_the_search():
     recipe = load_recipe("one_class")
     kernels = {"gaussian": "Gaussian", "laplacian": "Laplacian"}
-
     searched = {one["kernel"] for one in candidates_for(recipe, 24, np.random.default_rng(0))}
-
     assert searched == set(kernels)
     built = {name: type(build(recipe, kernel=name).kernel).__name__ for name in kernels}
     assert built == kernels
@@ -262,7 +253,6 @@ def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
     recipe = load_recipe(name)
     x, y = rows_for(recipe)
     grid = {key: values[:2] for key, values in param_grid(name).items()}
-
     found = RandomizedSearchCV(
         build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"
     ).fit(x, y)

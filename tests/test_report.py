@@ -114,7 +114,6 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
 def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
     run = nosocomial_run()
     inlined = Outline(render_run(run)).raw["script"][0]
-
     assert json.loads(inlined)["flagged"][json.loads(inlined)["validated"]] == run["counts"]["flagged"]
     assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
     assert drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
@@ -147,7 +146,6 @@ def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
     page = render_run(run)
     thresholds = {point["class"]: point["threshold"] for point in run["model"]["operating_points"]}
     scores = [float(score) for score in re.findall(r'data-score="([^"]+)"', page)]
-
     assert scores == [case["score"] + thresholds[case["class"]] for case in run["cases"]]
     assert "furthest above the threshold first" in page
 

@@ -1,22 +1,34 @@
-"""The page in a real browser: scripts, keyboard, printer, telephone, and a tired reader's hands."""
+"""The page in a real browser: scripts, keyboard, printer, telephone, accessibility, hostile text."""
 
 import datetime
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
-from report_fixture import changed, estimate, hostile, nosocomial_run, with_lines
-from report_voxel_fixture import voxel_run
+from commands import screen
+from flow_cohorts import patients, written
+from report_fixture import changed, estimate, hostile, nosocomial_model, nosocomial_run, with_lines
+from report_voxel_fixture import voxel_model, voxel_run
+from test_comparison import QUICK, cohort, table
+from test_history import simulate
 
-from screening.report import render_run
+from screening.ledger.database import open_ledger
+from screening.ledger.history import history
+from screening.model_selection.compare import compare
+from screening.report import render_model, render_run
+from screening.report.comparison import render_comparison
+from screening.report.history import render_history
+from screening.report.page import render_case
 
 MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::after').content"
 
 
 def explored(view: Any) -> Any:
-    """The slider, out of its fold."""
     view.locator("summary", has_text="What the threshold finds").click()
     return view.locator("input[type=range]").first
 
@@ -24,7 +36,6 @@ def explored(view: Any) -> Any:
 @pytest.mark.parametrize("document", [nosocomial_run, voxel_run, lambda: hostile(nosocomial_run())])
 def test_page_makes_no_complaint_and_no_request(opened, document):
     view, seen = opened(render_run(document()))
-
     assert explored(view).is_visible()
     assert seen == []
 
@@ -250,4 +261,156 @@ def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(op
     view.keyboard.press("Space")
 
     assert last.locator("input:checked").count() == 1
+    assert seen == []
+
+
+def nights(folder: Path) -> str:
+    with open_ledger(folder / "screening.db", make=True) as ledger:
+        simulate(ledger, nights=8)
+        return render_history(history(ledger))
+
+
+def compared(folder: Path) -> str:
+    table(90, 0).to_csv(folder / "one.csv", index=False)
+    return render_comparison(compare({"one": cohort(folder, "one")}, ["logistic"], **QUICK).document)
+
+
+def one_case(folder: Path) -> str:
+    run = nosocomial_run()
+    return render_case(run, run["cases"][0] | {"flagged": True})
+
+
+MADE: dict[str, Callable[[Path], str]] = {
+    "nights": nights, "compared": compared, "case": one_case,
+    "hostile": lambda _: render_run(hostile(nosocomial_run())),
+    "lines": lambda _: render_run(with_lines(4, 60)), "model": lambda _: render_model(nosocomial_model()),
+    "voxel model": lambda _: render_model(voxel_model()), "voxel run": lambda _: render_run(voxel_run()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MADE)
+def page(request, tmp_path_factory):
+    return MADE[request.param](tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def axe():
+    package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def faults(view: Any, axe: str) -> list[str]:
+    view.evaluate(axe)
+    result = view.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in result["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, scheme):
+    view, _ = opened(render_run(with_lines(4, 60)), color_scheme=scheme)
+    before = faults(view, axe)
+    for fold in view.locator("details:not(details details) > summary").all():
+        fold.click()
+    view.locator(".t input[value=unsure]").first.check()
+    for key in ("ArrowRight", "PageUp"):
+        view.locator("input[type=range]").press(key)
+
+    assert view.locator("#exploring").is_visible() and view.locator(".c.out").count() > 0
+    assert before == faults(view, axe) == []
+
+
+def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(opened, axe, page):
+    view, seen = opened(page, 320, 800)
+    assert view.evaluate(WIDTH) <= 320
+    assert seen == []
+    for width in (390, 1100):
+        view.set_viewport_size({"width": width, "height": 800})
+        assert faults(view, axe) == []
+
+
+IMAGE = "<img src=x onerror=alert(1)>"
+SCRIPT = "</script><script>alert(2)</script>"
+SUM = "{{7*7}}{% raw %}"
+TURNED = "\u202eevil\u200b"
+LONG = "A" * 9_992 + "LONGTAIL"
+FEATURES = {"fever": f"fever {IMAGE}", "crp": f"{SCRIPT} {SUM}", "ward": f"ward {TURNED}\"'&"}
+HOSTILE_WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {'C' * 10_000}"}
+IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
+
+
+def told(*words: object) -> dict[str, Any]:
+    return json.loads(screen(*words, "--json").stdout)
+
+
+def attacked(table: pd.DataFrame) -> pd.DataFrame:
+    names = [*IDS, *(f"{SUM} {i}" for i in range(len(IDS), len(table)))]
+    table = table.assign(patient=names, ward=table["ward"].map(HOSTILE_WARDS))
+    table.insert(1, "B" * 9_990 + "LONGCOLUMN", table["fever"] - 36.5)
+    return table.rename(columns=FEATURES | {"patient": "id <b>", "ill": "ill?</title>"})
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory):
+    """Model, run, one case and a page of nights, all of the same hostile table."""
+    folder = tmp_path_factory.mktemp("ward")
+    past = written(attacked(patients(200)), folder / "past.csv")
+    tonight = patients(60, seed=3).drop(columns="ill")
+    tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
+    tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
+    words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
+    told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
+    told("score", folder / "model", tonight, "--out", folder / "run", *ledger)
+    told("explain", folder / "run", IMAGE, "--out", folder / "case.html")
+    told("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+    return {
+        "model": folder / "model" / "report.html", "run": folder / "run" / "report.html",
+        "case": folder / "case.html", "history": folder / "history.html",
+    }  # fmt: skip
+
+
+def words_of(view: Any) -> str:
+    return " ".join(view.evaluate("document.body.textContent").split())
+
+
+@pytest.mark.parametrize("page", ["model", "run", "case", "history"])
+def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
+    view, seen = opened(ward[page].read_text(encoding="utf-8"))
+    assert seen == []
+    assert view.locator("img, b > script, iframe, title ~ title").count() == 0
+    assert view.evaluate("document.querySelectorAll('script:not([type])').length") <= 1
+    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(opened, ward):
+    view, _ = opened(ward["run"].read_text(encoding="utf-8"))
+    words = words_of(view)
+
+    assert all(text in words for text in (IMAGE, SCRIPT, "{{7*7}}{% raw %}", f"fever {IMAGE}", "00123"))
+    assert "12⟨U+202E⟩evil⟨U+200B⟩34" in words
+    assert "\u202e" not in words and "\u200b" not in words
+    assert "NGCOLUMN (10,000 characters)" in words and "B" * 2_000 not in words
+    assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
+
+
+def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened, ward, tmp_path):
+    view, seen = opened(ward["run"].read_text(encoding="utf-8"))
+    for fold in view.locator("#list .part > summary").all():
+        fold.click()
+    for place in view.locator(".list .t").all():
+        place.scroll_into_view_if_needed()
+        place.locator("input[value=unsure]").check()
+    view.locator(".list li details > summary").first.click()
+    view.locator(".list .said").first.fill("seen <here>")
+    view.fill("#review-site", "ward 3")
+    with view.expect_download() as download:
+        view.keyboard.press("Control+s")
+    download.value.save_as(tmp_path / "v.json")
+    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    saved = {one["id"] for one in content["verdicts"]}
+    run = ward["run"].parent
+
+    assert content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
+    assert set(IDS) <= saved
+    assert told("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
     assert seen == []

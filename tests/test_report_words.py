@@ -32,7 +32,6 @@ from screening.schemas.model import Declared
 
 
 def sound() -> dict[str, Any]:
-    """A night none of whose rows was refused."""
     return nosocomial_run(refused=0)
 
 
@@ -132,7 +131,6 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
 @pytest.mark.parametrize(("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS)
 def test_page_of_a_night_says(made, changes, said, unsaid):
     text = Outline(render_run(judged(changed(made(), **changes)))).text
-
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
 
@@ -140,7 +138,6 @@ def test_page_of_a_night_says(made, changes, said, unsaid):
 def test_rare_classes_come_first_and_recall_stands_with_precision():
     text = Outline(render_model(voxel_model())).text
     classes = text[text.index("Classes rare classes first") :]
-
     assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
     assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
 
@@ -198,7 +195,6 @@ def test_one_row_is_in_use():
     model = appraised(nosocomial_model())
     points = model["validation"]["points"]["yes"]
     points[4]["threshold"] = points[1]["threshold"]
-
     page = render_model(model)
 
     assert re.findall(prevalence, page) == ["as stated"]
@@ -229,7 +225,6 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
 def test_pruned_model_shows_what_the_removals_cost():
     path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
     page = render_model(changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}]))
-
     for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
         assert words in page
 
@@ -260,7 +255,6 @@ def test_no_page_command_or_document_says_it_in_private_english():
     """What they say in the clinic's words instead is in DESIGN and on the pages."""
     private = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
     shown = {path.name: " ".join(path.read_text(encoding="utf-8").split()) for path in SHOWN}
-
     assert len(shown) > 60
     assert {name: private.findall(text) for name, text in shown.items() if private.search(text)} == {}
 
@@ -268,9 +262,7 @@ def test_no_page_command_or_document_says_it_in_private_english():
 @given(st.floats(1e-6, 1.0))
 def test_ticks_in_per_cent_can_be_told_apart(largest):
     axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
-
     words = [tick.text for tick in axes.y_ticks]
-
     assert len(set(words)) == len(words) > 1
     assert all(word.endswith("%") for word in words)
 
@@ -278,7 +270,6 @@ def test_ticks_in_per_cent_can_be_told_apart(largest):
 @given(st.text(max_size=300))
 def test_text_is_visible_and_can_be_written_as_utf8(value):
     written = fmt.text(value)
-
     assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
         "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
     }  # fmt: skip

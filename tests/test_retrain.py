@@ -140,21 +140,18 @@ def champion(ward):
 def word(
     folder, at: int, verdict: str, night: str = "2026-03-01", table: str | None = None, name=""
 ) -> LastWord:
-    """On a patient of the night, by number."""
     place = str(folder / f"{night}.csv")
     known = ",".join(each[:16] for each in digests(place)) if table is None else table
     return LastWord(name or NAMES[at], night, verdict, known)
 
 
 def cohort_of(champion, past, folder, *words: LastWord):
-    """The cohort of a champion and verdicts, from a table of past patients."""
     read = read_cohort(past, champion.contract, need_label=True)
     return judged_cohort(champion, read, Judged(SERIES, words), str(folder / "{date}.csv"))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A night's table."""
     written(NIGHT.drop(columns="ill"), tmp_path / "2026-03-01.csv")
     return tmp_path
 
@@ -213,7 +210,6 @@ def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(cha
     past = pd.concat([patients(), NIGHT])
     ill = list(NIGHT["ill"] == "yes").index(True)
     found = cohort_of(champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19)))
-
     assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (NIGHT["ill"][19] == "yes"))
     assert found.cohort.label[found.cohort.id == NAMES[ill]] == ["yes"]
 

@@ -66,14 +66,12 @@ def scored(desk, model, pub="ours.pub", code=0):
 @pytest.mark.parametrize(("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")])
 def test_a_model_without_our_signature_is_refused_and_nothing_is_written(desk, tmp_path, name, pub):
     model = shutil.copytree(desk / name, tmp_path / "model")
-
     assert "sign" in scored(desk, model, pub, code=4)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_signature_changes_no_other_byte_of_the_model(desk):
     names = ("model.json", "arrays.npz", "validation.parquet", "report.html")
-
     assert [(desk / "signed" / name).read_bytes() for name in names] == [
         (desk / "unsigned" / name).read_bytes() for name in names
     ]
@@ -111,7 +109,6 @@ def test_no_made_up_signature_is_taken(desk, model, content):
 @pytest.mark.parametrize("name", ["absent.pem", "past.csv", "ours.pub"])
 def test_what_is_no_signing_key_is_refused_before_anything_is_trained(desk, tmp_path, name):
     said = screen(*train(desk, "--out", tmp_path / "model", "--sign", desk / name), code=2).stderr
-
     assert name in said
     assert list(tmp_path.iterdir()) == []
 

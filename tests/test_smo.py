@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from independent import duals
 from independent.duals import certificate
@@ -30,7 +30,6 @@ def test_solution_agrees_with_libsvm(kind, kernel):
     scaled = problem.c[:, None] * problem.gram * problem.c
     solvers = {"one_class": lambda: duals.one_class(scaled, 0.15)}
     solvers["two_class"] = lambda: duals.two_class(scaled, y, problem.upper)
-
     ours, (alphas, level) = smo.solve(problem, 1e-5), solvers[kind]()
 
     assert problem.objective(ours.alphas) == pytest.approx(problem.objective(alphas), rel=1e-6)
@@ -58,9 +57,7 @@ def interior_point(problem: Problem) -> np.ndarray:
 def test_objective_is_that_of_an_interior_point_method(kind):
     x, y = rows_and_labels(80)
     problem = problem_of(kind, Gaussian(0.4)(x, x), x, y)
-
     ours = smo.solve(problem, 1e-7)
-
     best = problem.objective(np.clip(interior_point(problem), 0.0, problem.upper))
     assert problem.objective(ours.alphas) == pytest.approx(best, rel=1e-5)
 
@@ -72,7 +69,6 @@ def test_optimality_conditions_hold_for_every_form_of_the_kernel(kind, form):
     kernel = Gaussian(0.4)
     exact = kernel(x, x)
     given = {"float64": exact, "float32": exact.astype(np.float32), "rows": KernelRows(x, kernel)}[form]
-
     ours = smo.solve(problem_of(kind, given, x, y), 1e-3)
     checked = problem_of(kind, exact, x, y)
 
@@ -122,15 +118,12 @@ def degenerate(draw):
     return x, y
 
 
-@settings(max_examples=60)
 @given(degenerate(), st.sampled_from(KINDS), st.sampled_from(KERNELS))
 def test_degenerate_rows_still_reach_the_optimality_conditions(rows, kind, kernel):
     x, y = rows
     problem = problem_of(kind, kernel(x, x), x, y)
     problem = replace(problem, upper=np.maximum(problem.upper, (problem.total or 0.0) / len(x)))
-
     ours = smo.solve(problem)
-
     assert ours.gap <= 1e-3
     assert certificate(problem, ours.alphas)[1] <= 1.1e-3
 
@@ -140,7 +133,6 @@ def test_one_class_machine_of_many_rows_decides_as_with_its_exact_gram():
     kernel = Gaussian(0.1)
     problem = problem_of("one_class", gram(kernel, x, dtype=np.float64), x, np.ones(len(x)))
     problem = replace(problem, c=np.ones(len(x)))
-
     machine = OneClassSVM(kernel, nu=0.15).fit(x)
 
     exact = problem.gradient(smo.solve(problem).alphas)
@@ -152,7 +144,6 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     x, y = rows_and_labels(1200)
     c = np.exp(-0.5 * x[:, 1] ** 2)
     problem = Problem(Gaussian(0.05)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1000.0), 0.0)
-
     solution = smo.solve(problem, 1e-6)
 
     # Pairs alone take over half a million.
@@ -166,7 +157,6 @@ def test_free_alphas_are_not_sent_uphill_under_a_factor_of_twelve_decades(seed):
     at = np.random.default_rng(seed).choice(x, 30, replace=False)
     c = np.maximum(np.exp(-70.0 * ((x[:, None] - at) ** 2).sum(axis=2)).sum(axis=1), 1e-12)
     problem = Problem(Laplacian(0.001)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1e7), 0.0)
-
     solution = smo.solve(problem, 1e-3, max_iter=200_000)
 
     # Where moves uphill stayed, these ran to any limit.
@@ -179,9 +169,7 @@ def test_few_rows_are_solved_to_their_last_digits_and_no_further(kernel):
     for seed in range(5):
         x = np.random.default_rng(seed).normal(size=(7, 3))
         problem = problem_of("one_class", kernel(x, x), x, np.ones(7))
-
         solved = smo.solve(problem, 1e-10, max_iter=20_000)
-
         assert solved.n_iter < 20_000
         assert solved.gap < 4e-9  # of the millionth of the level that differences are resolved to
 
@@ -202,14 +190,12 @@ def made(n=200, seed=0):
     return x, (x[:, 0] + 0.7 * rng.normal(size=n) > 0.8).astype(int)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(0.01, 1e3), min_size=2, max_size=5), st.floats(0.01, 30.0))
 def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma):
     x, y = made(60)
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
     cache = KernelCache(x)
     gram = cache.gram(Gaussian(gamma))
-
     problems = [Problem(gram, signs, ones, -ones, cost * ones, 0.0) for cost in costs]
     solutions = [solvers.solve(problem, cache=cache) for problem in problems]
 
@@ -222,12 +208,9 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
 def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine):
     x, y = made(2200)
     whole = machine.fit(x, y).decision_function(x)
-
     little = KernelCache(x, memory=1 << 20)
-
     assert isinstance(solvers.gram_within(Gaussian(0.3), little), KernelRows)
     by_rows = machine.fit_each([None], x, y, cache=little)[0].decision_function(x)
-
     np.testing.assert_allclose(by_rows, whole, atol=5e-3)
 
 
@@ -239,7 +222,6 @@ def test_settings_searched_together_decide_as_each_machine_does_by_itself(name):
     codes = np.unique(y, return_inverse=True)[1]
     rows = EncodedRows(recipe, 3 if several else 1, Distances(x), codes, None)
     new = np.random.default_rng(1).normal(size=(90, x.shape[1])) + 1.0
-
     machines, decided = rows.tried(np.arange(len(x)), SEARCHED[name], new)
 
     for machine, together in zip(machines, decided, strict=True):

@@ -82,7 +82,6 @@ def saved(model, tmp_path_factory):
 def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, document, tmp_path):
     model = make_model(name, document)
     loaded = load_model(save_model(model, tmp_path / "m"))
-
     assert loaded.digest == model.digest
     assert np.array_equal(loaded.scores(NEW), model.scores(NEW))
     assert np.array_equal(loaded.calibration, model.calibration)

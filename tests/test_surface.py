@@ -1,22 +1,39 @@
-"""The Python surface: a notebook gets what the command writes, and `help()` is whole, its examples run."""
+"""The Python surface: a notebook gets what the command writes, Screen is a classifier, help() is whole."""
 
 import doctest
 import importlib
 import inspect
+import pickle
 import re
 import runpy
 import sys
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from flow_cohorts import patients, voxels, written
 from numpydoc.validate import validate
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import screening
-from screening import MinSensitivity, compare, read_cohort, save_model, score, train
-from screening.errors import ModelError, UsageError
+from screening import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    Screen,
+    compare,
+    open_ledger,
+    read_cohort,
+    save_model,
+    score,
+    train,
+)
+from screening.errors import CohortError, ModelError, ScreenError, UsageError
 from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +49,6 @@ def test_a_table_in_memory_is_scored_as_the_file_is(model, tmp_path):
     tonight, cohort = patients(60, seed=1).drop(columns="ill"), read_cohort(patients(), **ROLES)
     save_model(model, tmp_path / "model")
     score(load_model(tmp_path / "model"), written(tonight, tmp_path / "n.csv"), tmp_path / "run")
-
     in_memory = model.score_frame(tonight)
     again = train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
 
@@ -85,7 +101,6 @@ def test_a_public_name_is_typed_and_documented_and_its_example_runs(name):
 def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     script = runpy.run_path(str(ROOT / "docs" / "plots.py"))
-
     drawn = script["pictures"]()
 
     pyplot.close("all")
@@ -99,8 +114,166 @@ def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
 def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohort):
     tissue = read_cohort(voxels(), label="tissue", group="patient", positive=["zone", "lesion"])
     several = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
-
     with pytest.raises(ModelError, match="learns from patients without"):
         trained(cohort, "one_class", search=1).predict_proba(patients(60, seed=1))
     with pytest.raises(ModelError, match="several classes are watched"):
         several.predict_proba(voxels(2, seed=5))
+
+
+QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
+PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
+SAMPLES = files("screening.sample_cohorts")
+
+
+@pytest.fixture(scope="module")
+def screen():
+    return Screen("logistic", rule=MinSensitivity(0.8), **QUICK).fit(PAST, "ill", id="patient")
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    past = pd.read_csv(SAMPLES / "nosocomial_past.csv", dtype={"patient_id": str})
+    return Screen("logistic", **QUICK).fit(past, "infected", id="patient_id", drop="admission_date")
+
+
+@pytest.fixture(scope="module")
+def few():
+    return Screen("logistic", **QUICK).fit(patients(110), "ill", id="patient")
+
+
+EXPECTED = {
+    "check_estimators_pickle": "a fitted one holds rows of patients: `save` and `load`",
+    "check_classifiers_train": "flags go by the rule's threshold, and not by a chance of one half",
+    "check_estimators_dtypes": "twenty rows of noise: a model whose folds disagree is refused",
+    "check_classifiers_classes": "thirty rows: a model whose folds disagree is refused",
+}
+
+
+@parametrize_with_checks(
+    [Screen("logistic", rule=GMean(), independent=True, **QUICK)],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_frame_with_its_label_column_and_x_with_y_give_the_same_model(screen):
+    apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
+    assert apart.model_.id == screen.model_.id
+    np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
+
+
+def test_predictions_are_the_flags_of_the_scored_table(screen):
+    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
+    words = ill.map({"yes": "a case", "no": "none"})
+    turned = clone(screen).fit(x, words, id="patient", positive="a case")
+    codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
+    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
+    new = voxels(2, seed=5).drop(columns="tissue")
+
+    assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
+    np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
+    np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
+    assert turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
+    np.testing.assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
+    np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", rows["flagged"])
+    assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
+    assert set(codes.predict(NIGHT)) <= {0, 1}
+    assert set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
+    assert tissue.decision_function(new).shape == (len(new), 3)
+    assert not hasattr(tissue, "predict_proba")
+
+
+def test_chances_are_there_where_they_were_earned(few, calibrated):
+    night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
+    chances = calibrated.predict_proba(night)
+    np.testing.assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
+    with pytest.raises(AttributeError) as refused:
+        few.predict_proba(NIGHT)
+    assert "too few to calibrate" in str(refused.value.__cause__)
+
+
+def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
+    again = Screen.load(screen.save(tmp_path / "model"))
+    assert (tmp_path / "model" / "report.html").exists()
+    assert again.model_.id == screen.model_.id and again.rule == screen.rule
+    np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
+    with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
+        pickle.dumps(screen)
+
+
+def test_recipes_and_rules_are_searched_with_scikit_learn():
+    grid = {"recipe": ["svm", "logistic"], "rule": [GMean(), MaxFlagRate(0.3)]}
+    search = GridSearchCV(Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise")
+    search.fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    assert search.best_params_.keys() == grid.keys()
+    assert len(search.predict(NIGHT)) == len(NIGHT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "column", "words"),
+    [
+        ({}, "ilk", "missing column 'ilk'; did you mean 'ill'"),
+        ({"rule": 0.9}, "ill", r"such as MinSensitivity\(0.9\), not 0.9"),
+        ({"recipe": "logistik"}, "ill", "did you mean 'logistic'"),
+    ],
+)
+def test_slips_of_a_first_hour_are_told_with_what_was_meant(screen, settings, column, words):
+    """Rows that break the contract are named and not left out of predictions."""
+    with pytest.raises(ScreenError, match=words):
+        Screen(**QUICK | settings).fit(PAST, column, id="patient")
+    with pytest.raises(CohortError, match="row 1"):
+        screen.predict(NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1)))
+
+
+def test_held_out_scores_are_a_frame_and_a_rows_reasons_too(screen):
+    reasons = screen.explain(NIGHT, NIGHT["patient"][3])
+    assert len(screen.held_out_) == len(PAST)
+    assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
+    assert reasons["change"].abs().is_monotonic_decreasing
+    with pytest.raises(UsageError, match="no row of this table has this id"):
+        screen.explain(NIGHT, "nobody")
+
+
+def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
+    shown = screen._repr_mimebundle_()["text/html"]
+    assert "Fit for local use?" in shown
+    assert not any(name in shown + repr(screen) for name in PAST["patient"])
+    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
+    assert "<pre>Screen(" in Screen()._repr_html_()
+
+
+@pytest.fixture
+def pictures():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.usefixtures("pictures")
+def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path):
+    nights = {"2026-03-01": NIGHT, "2026-03-02": NIGHT.iloc[5:]}
+    with open_ledger(tmp_path / "l.db", make=True) as ledger:
+        for day, table in nights.items():
+            score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
+    flagged = sum(int(screen.score_frame(table)["flagged"].sum()) for table in nights.values())
+    point, patient = screen.model_.facts.operating_points[0], NIGHT["patient"][3]
+
+    reasons = screen.plot("contributions", NIGHT, patient)
+    bars = screen.plot("history", ledger=tmp_path / "l.db")
+
+    assert screen.plot().lines[-1].get_xdata()[0] == point.threshold
+    assert screen.plot("roc").lines[-1].get_ydata()[0] == point.sensitivity.value
+    changes = screen.explain(NIGHT, patient)["change"].tolist()
+    assert [bar.get_width() for bar in reasons.patches] == changes[::-1]
+    assert sum(bar.get_height() for bar in bars.patches) == flagged
+    assert len(calibrated.plot("calibration").lines) > 1
+    with pytest.raises(ModelError, match="too few to calibrate"):
+        few.plot("calibration")
+    wrong = {"pie": "there are trade_off, roc", "contributions": "are of", "history": "is of"}
+    for kind, words in wrong.items():
+        with pytest.raises(UsageError, match=words):
+            screen.plot(kind)

@@ -22,7 +22,6 @@ from screening.schemas.validation import Beside, BesideFacts
 def compared(
     auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03, by_cases: float = 0.0
 ) -> dict[str, Any]:
-    """A model beside two methods, the better of which it leads by so much."""
     model = appraised(nosocomial_model())
     rule = model["operating_points"][0]["rule"]
     figures = {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7}
@@ -46,7 +45,6 @@ def verdict(model: dict[str, Any]):
 
 def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
     usefulness = verdict(compared())
-
     assert (usefulness.verdict, usefulness.against) == ("yes", ())
     assert "best other method" in usefulness.words
     assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
@@ -70,7 +68,6 @@ def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity,
     usefulness = verdict(compared(auroc, specificity, half))
     leads = auroc - half > 0 or specificity - half > 0
     trails = auroc + half < -AHEAD or specificity + half < -AHEAD
-
     assert (usefulness.verdict == "no") == (trails and not leads)
     assert ("not shown to be better" in usefulness.words) == (not leads and not trails)
 
@@ -142,7 +139,6 @@ def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
     known = ModelDocument.from_dict(model)
     at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
     text = Outline(render_model(model)).text
-
     assert "The threshold in use (circle) suits a ward where a review is worth it from a chance of" in text
     assert f"one case found per {(1 - at) / at:.1f} unnecessary reviews" in text
 

@@ -4,8 +4,85 @@ from itertools import combinations
 
 import numpy as np
 
-from independent import duals, factors
+from independent import duals
 from independent.duals import gaussian, laplacian, squared
+
+FLOOR = 1e-12
+
+
+def support(alphas):
+    return np.flatnonzero(alphas > 1e-8 * alphas.max())
+
+
+def margin_density(z, x, alphas, nu, gamma, n=None):
+    """Cohen eq. 15 with tau = sigma / sqrt(n)."""
+    limit = 1 / (nu * len(x))
+    margin = np.flatnonzero((alphas > 1e-8 * limit) & (alphas < (1 - 1e-8) * limit))
+    rows = margin if len(margin) else support(alphas)
+    tau_squared = 1 / (2 * gamma) / (x.shape[1] if n is None else n)
+    return np.exp(-squared(z, x[rows]) / (2 * tau_squared)) @ alphas[rows]
+
+
+def one_width(z, vectors, gamma):
+    """Amari and Wu 1999, h = 1, tau = sigma / sqrt(n_features)."""
+    tau_squared = 1 / (2 * gamma) / vectors.shape[1]
+    return np.exp(-squared(z, vectors) / (2 * tau_squared)).sum(axis=1)
+
+
+def local_width(z, vectors, n_nearest=3):
+    """Wu and Amari 2002: tau_k^2 from the nearest other support vectors."""
+    distances = squared(vectors, vectors)
+    np.fill_diagonal(distances, np.inf)
+    widths = np.sort(distances, axis=1)[:, : min(n_nearest, len(vectors) - 1)].mean(axis=1)
+    return np.exp(-squared(z, vectors) / np.maximum(widths, FLOOR)).sum(axis=1)
+
+
+def adaptive_widths(distances, signs):
+    """ACT eq. 14, 16, 17 from the (n_sv, n_sv) squared distances."""
+    n = len(signs)
+    widths = np.empty(n)
+    for k in range(n):
+        others = np.delete(distances[k], k)
+        reach = (others.min() + others.max()) / 2
+        across = distances[k][signs != signs[k]]
+        near = across[across < reach]
+        widths[k] = near.mean() if len(near) else across.min()
+    ratio = (signs < 0).sum() / (signs > 0).sum()
+    return np.maximum(widths * np.where(signs > 0, ratio, 1 / ratio), FLOOR)
+
+
+def two_sided(f, f_training, k=1.0):
+    """Williams 2005: kappa = k / max f^2 over training rows."""
+    return np.exp(-k / np.square(f_training).max() * f**2)
+
+
+def one_sided(f, f_training, signs, k=1.0):
+    """Maratea 2014."""
+    kappa = k / np.square(f_training).max()
+    positive, negative = (2 * kappa * (signs == side).mean() for side in (1, -1))
+    return np.exp(-np.where(f >= 0, positive, negative) * f**2)
+
+
+def opposite_distance(f, distances, signs):
+    """Liu and He 2021: exp(-|f| d_M), distances (n_z, n_sv) squared in the feature space."""
+    mean = np.zeros(len(f))
+    for i, row in enumerate(distances):
+        reach = (row.min() + row.max()) / 2
+        near = row[(row < reach) & (signs != (1 if f[i] >= 0 else -1))]
+        mean[i] = near.mean() if len(near) else 0.0
+    return np.exp(-np.abs(f) * mean)
+
+
+def class_weights(codes, n_classes):
+    """Shao eq. 17."""
+    inverse = 1.0 / np.bincount(codes, minlength=n_classes) ** 2
+    return inverse / inverse.sum()
+
+
+def class_decay(decisions, rates):
+    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass predicts."""
+    rows, predicted = np.arange(len(decisions)), decisions.argmax(axis=1)
+    return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
 
 
 class Pass:
@@ -17,7 +94,7 @@ class Pass:
         self.c = self.factor(x)
         gram = self.c[:, None] * kernel(x, x, gamma) * self.c
         self.alphas, self.intercept = duals.two_class(gram, signs, upper)
-        self.rows = factors.support(self.alphas)
+        self.rows = support(self.alphas)
 
     def decision(self, z):
         gram = self.factor(z)[:, None] * self.kernel(z, self.x, self.gamma) * self.c
@@ -63,7 +140,7 @@ def svm_weighted(x, y, z, C, gamma, cost_ratio="balanced"):
 def amari_wu(x, y, z, **given):
     def factor(first):
         vectors = x[first.rows]
-        return lambda at: factors.one_width(at, vectors, first.gamma)
+        return lambda at: one_width(at, vectors, first.gamma)
 
     return _passes(gaussian, factor, x, y, z, **given)
 
@@ -71,7 +148,7 @@ def amari_wu(x, y, z, **given):
 def wu_amari(x, y, z, M=3, **given):
     def factor(first):
         vectors = x[first.right_side()]
-        return lambda at: factors.local_width(at, vectors, M)
+        return lambda at: local_width(at, vectors, M)
 
     return _passes(laplacian, factor, x, y, z, **given)
 
@@ -86,7 +163,7 @@ def act(x, y, z, distance="feature", norm=2, **given):
         rows = first.right_side()
         vectors, signs = x[rows], first.signs[rows]
         among = input_space(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
-        widths = factors.adaptive_widths(among, signs)
+        widths = adaptive_widths(among, signs)
 
         def at(points):
             apart = (
@@ -102,7 +179,7 @@ def act(x, y, z, distance="feature", norm=2, **given):
 def williams(x, y, z, k=1.0, **given):
     def factor(first):
         reference = first.decision(x)
-        return lambda at: factors.two_sided(first.decision(at), reference, k)
+        return lambda at: two_sided(first.decision(at), reference, k)
 
     return _passes(gaussian, factor, x, y, z, **given)
 
@@ -110,14 +187,14 @@ def williams(x, y, z, k=1.0, **given):
 def maratea(x, y, z, k=1.0, **given):
     def factor(first):
         reference = first.decision(x)
-        return lambda at: factors.one_sided(first.decision(at), reference, first.signs, k)
+        return lambda at: one_sided(first.decision(at), reference, first.signs, k)
 
     return _passes(gaussian, factor, x, y, z, **given)
 
 
 def liu_he(x, y, z, **given):
     def factor(first):
-        return lambda at: factors.opposite_distance(
+        return lambda at: opposite_distance(
             first.decision(at), first.distances(at, first.rows), first.signs[first.rows]
         )
 
@@ -130,8 +207,8 @@ def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
     gram, gram_z = gaussian(x, x, gamma), gaussian(z, x, gamma)
     alphas, rho = duals.one_class(gram, nu)
     for _ in range(passes):
-        now = factors.margin_density(x, x, alphas, nu, gamma, n) * c
-        now_z = factors.margin_density(z, x, alphas, nu, gamma, n) * c_z
+        now = margin_density(x, x, alphas, nu, gamma, n) * c
+        now_z = margin_density(z, x, alphas, nu, gamma, n) * c_z
         size = np.sqrt(np.mean(now**2))
         c, c_z = now / size, now_z / size
         alphas, rho = duals.one_class(c[:, None] * gram * c, nu)
@@ -164,7 +241,7 @@ def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
         vectors = x[first.rows]
 
         def factor(at, vectors=vectors):
-            return factors.local_width(at, vectors, M)
+            return local_width(at, vectors, M)
 
         columns.append(Pass(kernel, gamma, x, first.signs, C, factor).decision(z))
     return np.column_stack(columns)
@@ -173,7 +250,7 @@ def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
 def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
     """Eq. 16-19 (Q None) or eq. 21; one c for all second-stage machines."""
     machines = _machines(gaussian, gamma, x, codes, C)
-    weights = factors.class_weights(codes, len(machines))
+    weights = class_weights(codes, len(machines))
     largest = np.sqrt(squared(x, x).max())
 
     def rates(at):
@@ -191,7 +268,7 @@ def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
         return np.column_stack(columns)
 
     def factor(at):
-        return factors.class_decay(_decisions(machines, at), rates(at))
+        return class_decay(_decisions(machines, at), rates(at))
 
     return _decisions(_machines(gaussian, gamma, x, codes, C, factor), z)
 
@@ -264,7 +341,7 @@ def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
 
     everything = np.arange(len(x))
     alphas, _ = duals.two_class(gram, signs, C)
-    vectors = factors.support(alphas)
+    vectors = support(alphas)
     kept = np.union1d(everything[signs > 0], vectors[signs[vectors] < 0])
     removed = []
     for _ in range(n_remove):
