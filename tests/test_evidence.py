@@ -72,15 +72,6 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
     assert factors == pytest.approx([1.5, 1.5, 1.755, 2.0, 2.0], abs=0.001)
 
 
-@given(st.floats(0.01, 0.99), st.floats(0.01, 1), st.floats(0.01, 0.99))
-def test_predictive_values_are_bayes(share, hit, false):
-    found = predictive(share, hit, false)
-    ill, well = share * hit, (1 - share) * false
-    assert found["ppv"] == pytest.approx(ill / (ill + well))
-    assert found["npv"] == pytest.approx((1 - share - well) / (1 - ill - well))
-    assert found["nne"] * found["ppv"] == pytest.approx(1)
-
-
 def test_draws_have_the_moments_of_their_laws():
     evidence = Evidence(hits=54, misses=6, false=90, clear=360, between=0.0004)
     stated, estimated = (evidence.drawn(p, 0)["flag_rate"] for p in (0.1, (60.0, 450.0)))

@@ -4,9 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from independent.duals import certificate
 from machines_cohort import three_clouds, two_clouds
 from sklearn.base import clone
@@ -15,7 +12,6 @@ from screening import MultiClassSVM, OneClassSVM, TwoClassSVM
 from screening.estimators.remedies import UnequalCosts
 from screening.factors import (
     FACTORS,
-    AdaptiveBumps,
     Bumps,
     ClassDecay,
     DistanceDecay,
@@ -56,22 +52,6 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
         assert np.linalg.eigvalsh(rescaled(gram, c, c)).min() > -1e-10 * np.square(c).max()
     np.testing.assert_array_equal(none.decision_function(x), plain.decision_function(x))
     np.testing.assert_array_equal(none.factor_at(x), 1.0)
-
-
-@given(
-    x=arrays(np.float64, (12, 2), elements=st.sampled_from([-1e3, -1.0, 0.0, 0.5, 1.0, 50.0])),
-    n_positive=st.integers(1, 11),
-    composed=st.sampled_from(COMPOSED),
-)
-def test_c_is_finite_and_positive_with_duplicates_constants_and_single_rows(x, n_positive, composed):
-    codes = (np.arange(12) < n_positive).astype(int)
-    machine = fitted(*composed, x, codes, passes=2)
-    far = np.vstack([x, [[1e6, -1e6]]])
-    c = machine.factor_at(far)
-
-    assert np.isfinite(c).all()
-    assert np.all(c >= FLOOR * machine.factor_at(x).max(axis=0) * (1 - 1e-9))
-    assert np.isfinite(machine.decision_function(far)).all()
 
 
 def test_one_class_factor_has_root_mean_square_one_over_training_rows():
@@ -163,18 +143,6 @@ def test_limit_of_a_factor_gives_k_back(machine):
     machine = machine.set_params(tol=1e-8).fit(x, y)
     plain = clone(machine).set_params(passes=0).fit(x, y)
     np.testing.assert_allclose(machine.decision_function(x), plain.decision_function(x), atol=1e-5)
-
-
-def test_factor_of_a_class_is_that_of_its_own_two_class_machine():
-    x, y = three_clouds()
-    several = MultiClassSVM(KERNEL, C=3.0, factor=AdaptiveBumps(), passes=2).fit(x, y)
-    pairs = MultiClassSVM(KERNEL, C=3.0, factor=AdaptiveBumps(), scheme="one_vs_one").fit(x, y)
-    alone = TwoClassSVM(KERNEL, C=3.0, factor=AdaptiveBumps(), passes=2).fit(x, (y == "b").astype(int))
-    two = np.flatnonzero(y != "a")
-    pair = TwoClassSVM(KERNEL, C=3.0, factor=AdaptiveBumps()).fit(x[two], (y[two] == "c").astype(int))
-
-    np.testing.assert_allclose(several.factor_at(x)[:, 1], alone.factor_at(x)[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(pairs.factor_at(x)[:, 2], pair.factor_at(x)[:, 0], rtol=1e-6)
 
 
 N_FEATURES = (2, 50)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
 from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from screening import load_model, read_cohort, save_model, train
@@ -38,7 +37,7 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("class_weight", [None, "balanced", "balanced_subsample"])
+@pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
 @pytest.mark.parametrize("least", [1, 3, 400], ids=["pure", "leaves", "roots alone"])
 @pytest.mark.parametrize("cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"])
 def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases):
@@ -60,21 +59,6 @@ def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
     # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
     shares = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
-
-
-@every_forest
-def test_a_forest_ranks_what_no_line_can_and_follows_its_seed(forest):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(900, 3))
-    y = (np.abs(x[:, 0]) > 1.6).astype(int)
-    fitted = forest.fit(x[:600], y[:600])
-    scores = fitted.decision_function(x[600:])
-    again = type(forest)(**forest.get_params()).fit(x[:600], y[:600]).decision_function(x[600:])
-    other = type(forest)(**forest.get_params() | {"seed": 1}).fit(x[:600], y[:600]).decision_function(x[600:])
-
-    assert roc_auc_score(y[600:], scores) > 0.97
-    np.testing.assert_array_equal(again, scores)
-    assert (other != scores).any()
 
 
 @every_forest

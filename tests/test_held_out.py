@@ -8,11 +8,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from comparison_outcomes import BINARY_TASK
 from flow_cohorts import patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import two_clouds
+from test_comparison import BINARY_TASK
 
 from screening import build, read_cohort, train
 from screening.errors import RecipeError, UsageError
@@ -113,14 +113,6 @@ def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
     one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
     assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
-
-
-def test_two_patients_are_enough_and_that_is_said():
-    table = voxels(n_patients=2, each=120)
-    table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
-    model = train(table, "svm_weighted", search=3, beside=(), group="patient", **TISSUE)
-    assert model.document["validation"]["folds"] == 2
-    assert any("2 group(s) for 5 folds" in note for note in model.document["training"]["notes"])
 
 
 def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(monkeypatch):

@@ -216,8 +216,12 @@ def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_ro
     ids=str,
 )  # fmt: skip
 def test_a_rule_out_of_range_is_refused(wrong):
+    """And a table without rows of both classes."""
     with pytest.raises(ValueError):
         rule_named(**wrong)
+    for y in (np.ones(9, bool), np.zeros(9, bool)):
+        with pytest.raises(UsageError, match="some of both"):
+            choose(np.arange(9.0), y, GMean())
 
 
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
@@ -232,6 +236,10 @@ def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_c
         assert getattr(point, name).high == pytest.approx(max(high, value))
 
 
+def width(figures: Observed | OperatingPoint, name: str) -> float:
+    return getattr(figures, name).high - getattr(figures, name).low
+
+
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     scores, y = labelled()
     estimated = choose(scores, y, Threshold(1.0))
@@ -239,8 +247,7 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
 
     for name in ("ppv", "npv", "nne"):
         assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
-        widths = [width(point, name) for point in (estimated, stated)]
-        assert widths[0] > 1.1 * widths[1]
+        assert width(estimated, name) > 1.1 * width(stated, name)
     assert estimated.sensitivity.high == stated.sensitivity.high
 
 
@@ -256,21 +263,24 @@ def test_folds_that_disagree_widen_specificity_alone():
     assert apart.sensitivity.ends[:2] == alike.sensitivity.ends[:2]
 
 
-def width(found: Observed | OperatingPoint, name: str) -> float:
-    return getattr(found, name).high - getattr(found, name).low
-
-
 def test_observed_predictive_values_have_the_intervals_of_observed_shares():
-    scores, y = labelled()
+    """At a given prevalence every figure lies in its interval."""
+    scores, y = labelled(2000)
     seen = performance(scores, y, 1.0)
     flagged = seen.true_positive + seen.false_positive
     left = seen.true_negative + seen.false_negative
+    known, rare = (rates(seen.sensitivity, seen.specificity, p) for p in (float(np.mean(y)), 0.05))
 
     assert [seen.ppv.low, seen.ppv.high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
     assert [seen.npv.low, seen.npv.high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
-    known = rates(seen.sensitivity, seen.specificity, float(np.mean(y)))
     assert seen.ppv.value == pytest.approx(known["ppv"].value)
-    assert seen.ppv.high - seen.ppv.low > known["ppv"].high - known["ppv"].low
+    assert width(seen, "ppv") > known["ppv"].high - known["ppv"].low
+    for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
+        assert rare[name].low < rare[name].value < rare[name].high
+    assert rare["nne"].low == pytest.approx(1 / rare["ppv"].high)
+    # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
+    workload = rare["flag_rate"].high - rare["flag_rate"].low
+    assert workload == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
 
 
 def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
@@ -282,19 +292,19 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
     assert thrice.sensitivity.high - thrice.sensitivity.low >= once.sensitivity.high - once.sensitivity.low
 
 
-def test_groups_of_one_row_are_independent_rows():
-    scores, y = labelled()
-    alone = choose(scores, y, GMean(), np.arange(len(y)))
-    assert alone.replace(n_groups=None) == choose(scores, y, GMean())
-    assert alone.n_groups == len(y)
-
-
 def test_groups_widen_every_interval():
+    """Groups of one row are independent rows; the best of many settings is ranked less surely."""
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
+    alone = choose(scores, y, GMean(), np.arange(len(y)))
+    one, best = (summary(*labelled(), n_settings=n) for n in (1, 24))
+
     assert patients.sensitivity.value == rows.sensitivity.value
     for name in ("sensitivity", "specificity", "auroc"):
         assert width(patients, name) > width(rows, name)
+    assert alone.replace(n_groups=None) == choose(scores, y, GMean())
+    assert alone.n_groups == len(y)
+    assert width(best, "auroc") > 1.1 * width(one, "auroc")
 
 
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
@@ -323,19 +333,6 @@ def test_a_curve_passes_through_what_performance_says():
     assert np.all(np.diff(long.sensitivity.value) <= 0)
 
 
-def test_at_a_given_prevalence_every_figure_lies_in_its_interval():
-    scores, y = labelled(2000)
-    seen = performance(scores, y, 1.0)
-    found = rates(seen.sensitivity, seen.specificity, 0.05)
-
-    for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
-        assert found[name].low < found[name].value < found[name].high
-    assert found["nne"].low == pytest.approx(1 / found["ppv"].high)
-    # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
-    wide = found["flag_rate"].high - found["flag_rate"].low
-    assert wide == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
-
-
 @pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
 def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_groups, taken_back):
     # The positives of a group score alike, so that the promise hangs on the number of groups.
@@ -358,15 +355,3 @@ def test_observed_shares_are_those_of_scikit_learn():
     assert night.sensitivity.value is night.ppv.value is night.auroc.value is None
     assert night.specificity.value == 0.75
     assert 0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
-
-
-def test_the_ranking_of_the_best_of_many_settings_is_less_sure():
-    scores, y = labelled()
-    one, best = (summary(scores, y, n_settings=n) for n in (1, 24))
-    assert best.auroc.high - best.auroc.low > 1.1 * (one.auroc.high - one.auroc.low)
-
-
-@pytest.mark.parametrize("y", [np.ones(9, bool), np.zeros(9, bool)])
-def test_a_threshold_needs_rows_of_both_classes(y):
-    with pytest.raises(UsageError, match="some of both"):
-        choose(np.arange(9.0), y, GMean())

@@ -45,15 +45,6 @@ def test_weights_of_any_size_keep_their_digits(factor):
     assert tiny == pytest.approx(np.full(9, 9 * 3e-308), rel=1e-12)
 
 
-@pytest.mark.parametrize("shift", [0.0, 1e3])
-def test_rows_far_from_the_origin_lose_only_their_own_rounding(shift):
-    x, centres = rows_and_centres(20)
-    rounded = [(rows + shift).astype(np.float32).astype(float) for rows in (x, centres)]
-    exact = Gaussian(0.02)(*rounded) @ np.ones(len(centres))
-    ours = weighted_sum(Gaussian(0.02), *rounded, np.ones(len(centres)))
-    assert np.abs(ours - exact).max() <= 2e-6 * np.abs(exact).max()
-
-
 @pytest.mark.parametrize(("apart", "exact"), [(0.1, False), (1e-3, True)])
 def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exact):
     rng = np.random.default_rng(0)

@@ -201,24 +201,17 @@ def test_members_of_a_blend_that_cannot_work_are_refused(members, word):
         build("auto", C=3.0)
 
 
-def test_ones_own_recipe_file_is_read_by_path(tmp_path):
-    path = tmp_path / "mine.toml"
-    text = PLAIN + "[kernel]\ntype = 'laplacian'\n[parameters]\nC = 2.0\ngamma = 0.5\n"
-    path.write_text(text, encoding="utf-8")
-    estimator = build(path, gamma=0.25)
-    assert (estimator.C, estimator.kernel.name, estimator.kernel.gamma) == (2.0, "laplacian", 0.25)
-
-
-def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
+def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write(tmp_path):
+    """One's own recipe file is read by its path."""
     text = (
         PLAIN + "[factor]\ntype = 'margin_decay'\n[remedy.e_smote]\n[remedy.unequal_costs]\n"
-        "[parameters]\npasses = 2\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
+        "[parameters]\npasses = 2\nC = 2.0\ngamma = 0.5\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
     )
-    x, y = two_clouds(60)
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    estimator = build(tmp_path / "mine.toml", passes=1, gamma=0.25)
+    fitted = estimator.fit(*two_clouds(60))
 
-    estimator = build(read_recipe(text), passes=1)
-    fitted = estimator.fit(x, y)
-
+    assert (estimator.C, estimator.kernel.gamma) == (2.0, 0.25)
     assert (estimator.factor.k, estimator.remedies[0].k) == (0.5, 3)
     assert len(fitted.passes_) == 2
     with pytest.raises(RecipeError, match="ambiguous"):

@@ -21,8 +21,9 @@ from report_fixture import (
     hostile,
     nosocomial_model,
     nosocomial_run,
+    voxel_model,
+    voxel_run,
 )
-from report_voxel_fixture import voxel_model, voxel_run
 
 from screening import score, train
 from screening.errors import ModelError

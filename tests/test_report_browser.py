@@ -12,8 +12,16 @@ import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
 from commands import screen
 from flow_cohorts import patients, written
-from report_fixture import changed, estimate, hostile, nosocomial_model, nosocomial_run, with_lines
-from report_voxel_fixture import voxel_model, voxel_run
+from report_fixture import (
+    changed,
+    estimate,
+    hostile,
+    nosocomial_model,
+    nosocomial_run,
+    voxel_model,
+    voxel_run,
+    with_lines,
+)
 from test_comparison import QUICK, cohort, table
 from test_history import simulate
 
@@ -31,13 +39,6 @@ MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::afte
 def explored(view: Any) -> Any:
     view.locator("summary", has_text="What the threshold finds").click()
     return view.locator("input[type=range]").first
-
-
-@pytest.mark.parametrize("document", [nosocomial_run, voxel_run, lambda: hostile(nosocomial_run())])
-def test_page_makes_no_complaint_and_no_request(opened, document):
-    view, seen = opened(render_run(document()))
-    assert explored(view).is_visible()
-    assert seen == []
 
 
 def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):

@@ -39,14 +39,6 @@ def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, tra
     assert trained(cohort, "svm", search=4, jobs=2).digest == model.digest
 
 
-def test_patients_are_never_split_and_the_rare_class_is_watched(tissue, trained):
-    found = trained(tissue, "one_vs_rest", search=1, folds=4)
-    folds_of = found.validation.groupby("group")["fold"].nunique()
-    assert found.watched == ["lesion"]
-    assert (folds_of == 1).all()
-    assert np.sum(found.document["validation"]["confusion"]["counts"]) == tissue.n_rows
-
-
 def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, trained):
     """A parameter that the caller fixes is not searched; a one-class recipe learns from negatives alone."""
     part = trained(cohort, "svm", search=1, max_rows=150).document
