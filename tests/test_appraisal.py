@@ -169,13 +169,6 @@ def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
         assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
 
 
-def test_an_estimated_prevalence_comes_with_its_interval_and_fewer_groups_widen_it():
-    share = prevalence_range(np.arange(1000) % 10 == 0)
-    wide = prevalence_range(np.arange(1000) < 100, np.repeat(np.arange(20), 50))
-    assert share.ends == pytest.approx((0.1, 0.083, 0.120), abs=0.002)
-    assert wide.high - wide.low > 3 * (share.high - share.low)
-
-
 def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     rng, hit = np.random.default_rng(0), 0
     for _ in range(300):
@@ -188,6 +181,11 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
         hit += found.low <= 0.15 <= found.high
 
     assert 0.90 <= hit / 300 <= 1.0
+    # An estimate comes with its interval, which fewer groups widen.
+    share = prevalence_range(np.arange(1000) % 10 == 0)
+    wide = prevalence_range(np.arange(1000) < 100, np.repeat(np.arange(20), 50))
+    assert share.ends == pytest.approx((0.1, 0.083, 0.120), abs=0.002)
+    assert wide.high - wide.low > 3 * (share.high - share.low)
     assert prevalence_tonight(5, 10, rates((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))) is None
 
 
@@ -200,10 +198,15 @@ def test_the_prevalence_of_a_night_is_recovered_from_its_flags():
     ],
 )  # fmt: skip
 def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
+    """Twenty cases are the fewest that earn one."""
     scores, positive, fold = scored(**rows)
     fitted = calibrate(scores, positive, fold, float(positive.mean()), **more)
+    few, noise = np.arange(500), np.random.default_rng(0).normal(size=500)
+    earned = [calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned for n in (19, 20)]
+
     assert fitted.earned is False and reason in fitted.reason
     assert np.isnan(chances(fitted, scores)).all()
+    assert earned == [False, True]
 
 
 @pytest.mark.parametrize(("apart", "fits"), [(0.3, True), (1.0, False)])
@@ -272,14 +275,6 @@ def test_net_benefit_is_counted_as_vickers_and_elkin_do():
     t = curve.threshold[place]
     assert curve.model[place] == pytest.approx(1 / 4 - 1 / 4 * t / (1 - t))
     assert curve.all[place] == pytest.approx(0.5 - 0.5 * t / (1 - t))
-
-
-@pytest.mark.parametrize(("cases", "earned"), [(19, False), (20, True)])
-def test_twenty_cases_are_the_fewest_that_earn_a_chance(cases, earned):
-    rng = np.random.default_rng(0)
-    positive = np.arange(500) < cases
-    scores = rng.normal(size=500) + 2.5 * positive
-    assert calibrate(scores, positive, np.arange(500) % 5, 0.1).earned == earned
 
 
 def test_what_is_not_known_of_sensitivity_moves_the_prevalence_by_the_share_that_has_it():

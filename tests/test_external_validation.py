@@ -128,16 +128,15 @@ def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_m
     assert not (tmp_path / "out").exists()
 
 
-def test_the_training_file_is_known_where_no_column_names_the_rows(table):
+def test_the_training_file_is_known_where_no_column_names_the_rows(table, model, elsewhere, found):
+    """Labels may be written otherwise there."""
     past = read_cohort(table, label="ill", drop=["patient"])
     learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
+    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
+
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
     assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
-
-
-def test_labels_may_be_written_otherwise(model, elsewhere, found):
-    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
     with pytest.raises(CohortError, match="--positive"):
         validate(model, numbers, label="sick")
     assert validate(model, numbers, label="sick", positive="1").figures == found.figures

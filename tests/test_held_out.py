@@ -247,11 +247,9 @@ TRUTH = np.array([0, 0, 0, 1, 1, 1])
     ],
 )  # fmt: skip
 def test_a_binary_criterion_has_its_textbook_value(name, value):
-    assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
-
-
-@pytest.mark.parametrize("name", get_args(Criterion))
-def test_perfect_decisions_for_two_or_three_classes_are_worth_one(name):
+    """Perfect decisions for two or three classes are worth one."""
     target = np.array([0, 1, 2, 2, 1, 0])
-    assert criterion(name, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
-    assert criterion(name, np.eye(3)[target], target) == pytest.approx(1.0)
+    assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
+    for each in get_args(Criterion):
+        assert criterion(each, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
+        assert criterion(each, np.eye(3)[target], target) == pytest.approx(1.0)

@@ -125,13 +125,6 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
         assert low < value < high
 
 
-def test_an_interval_holds_its_figure_even_where_no_case_is_found():
-    y = np.arange(60) < 20
-    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Threshold(0.5))
-    assert point.sensitivity.value == point.sensitivity.low == point.ppv.value == point.ppv.low == 0
-    assert point.ppv.high > 0 and point.nne.value is None
-
-
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
@@ -179,11 +172,15 @@ def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enoug
 
 
 def test_few_positives_are_said_aloud():
-    scores, y = labelled(240, 0.1)
-    point = choose(scores, y, MinSensitivity(0.9))
+    """An interval holds its figure even where no case is found."""
+    point, few = choose(*labelled(240, 0.1), MinSensitivity(0.9)), np.arange(60) < 20
+    none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
+
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
+    assert none.sensitivity.value == none.sensitivity.low == none.ppv.value == none.ppv.low == 0
+    assert none.ppv.high > 0 and none.nne.value is None
 
 
 @pytest.mark.parametrize(("alike", "said"), [(0, False), (2, False), (60, True)])

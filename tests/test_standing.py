@@ -79,6 +79,9 @@ def test_stopping_finds_the_past_cases_at_or_above_the_last_score_reviewed():
     assert stopping.found.value == pytest.approx(1 - 11 / 21)
     assert stopping.all_found.value == pytest.approx(1 - 1 / 21)
     assert room == [None] * 3
+    # A patient of many rows is one score and one case.
+    grouped = standing(np.arange(100), np.arange(100) == 3, np.repeat(["a", "b"], 50))
+    assert grouped.past.tolist() == [49.0] and grouped.facts().past_cases.count(1) == 1
 
 
 @pytest.mark.parametrize("rule", [MinSensitivity(0.9), Threshold(11.0), MinSensitivity(0.999)])
@@ -87,13 +90,6 @@ def test_the_whole_list_finds_what_the_operating_point_promises_with_its_interva
     point = choose(scores, ill, rule)
     stopping = standing(scores, ill, threshold=point.threshold).stopping([3.0, 2.0, 1.0], 2)
     assert stopping.all_found.ends == pytest.approx(point.sensitivity.ends)
-
-
-def test_a_patient_of_many_rows_is_one_score_and_one_case():
-    names = np.repeat(["a", "b"], 50)
-    there = standing(np.arange(100), np.arange(100) == 3, names)
-    assert there.past.tolist() == [49.0]
-    assert there.facts().past_cases.count(1) == 1
 
 
 @given(st.integers(1, 300), st.floats(-3, 3))

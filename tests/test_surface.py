@@ -157,13 +157,6 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-def test_a_frame_with_its_label_column_and_x_with_y_give_the_same_model(screen):
-    apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
-    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
-    assert apart.model_.id == screen.model_.id
-    np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
-
-
 def test_predictions_are_the_flags_of_the_scored_table(screen):
     """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
     rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
@@ -196,12 +189,32 @@ def test_chances_are_there_where_they_were_earned(few, calibrated):
 
 
 def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
+    """A frame with its label column, X with y, and an Arrow table give the same model."""
     again = Screen.load(screen.save(tmp_path / "model"))
+    apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
+
     assert (tmp_path / "model" / "report.html").exists()
-    assert again.model_.id == screen.model_.id and again.rule == screen.rule
+    assert again.model_.id == apart.model_.id == screen.model_.id and again.rule == screen.rule
     np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
+    np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
     with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
         pickle.dumps(screen)
+
+
+def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
+    """Held-out scores are a frame, and a row's reasons too."""
+    shown, reasons = screen._repr_mimebundle_()["text/html"], screen.explain(NIGHT, NIGHT["patient"][3])
+
+    assert "Fit for local use?" in shown
+    assert not any(name in shown + repr(screen) for name in PAST["patient"])
+    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
+    assert "<pre>Screen(" in Screen()._repr_html_()
+    assert len(screen.held_out_) == len(PAST)
+    assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
+    assert reasons["change"].abs().is_monotonic_decreasing
+    with pytest.raises(UsageError, match="no row of this table has this id"):
+        screen.explain(NIGHT, "nobody")
 
 
 def test_recipes_and_rules_are_searched_with_scikit_learn():
@@ -226,23 +239,6 @@ def test_slips_of_a_first_hour_are_told_with_what_was_meant(screen, settings, co
         Screen(**QUICK | settings).fit(PAST, column, id="patient")
     with pytest.raises(CohortError, match="row 1"):
         screen.predict(NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1)))
-
-
-def test_held_out_scores_are_a_frame_and_a_rows_reasons_too(screen):
-    reasons = screen.explain(NIGHT, NIGHT["patient"][3])
-    assert len(screen.held_out_) == len(PAST)
-    assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
-    assert reasons["change"].abs().is_monotonic_decreasing
-    with pytest.raises(UsageError, match="no row of this table has this id"):
-        screen.explain(NIGHT, "nobody")
-
-
-def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
-    shown = screen._repr_mimebundle_()["text/html"]
-    assert "Fit for local use?" in shown
-    assert not any(name in shown + repr(screen) for name in PAST["patient"])
-    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
-    assert "<pre>Screen(" in Screen()._repr_html_()
 
 
 @pytest.fixture
