@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
 from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, summary
 from screening.report.rules import of_run
-from screening.schemas.figures import MinSensitivity
 from screening.schemas.run import RunDocument
 
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [

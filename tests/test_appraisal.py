@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from screening import MinSensitivity
 from screening.metrics.calibration import calibrate, chances, decision_curve, fit_platt
 from screening.metrics.operating_point import FLAG_EVERYTHING, choose
 from screening.metrics.performance import at_local_prevalence, prevalence_range, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts, banded, levels_of, performance_by_subgroup
 from screening.schemas.base import Estimate
-from screening.schemas.figures import MinSensitivity, Rates
+from screening.schemas.figures import Rates
 from screening.schemas.validation import Calibration
 from screening.store.model import CHANCES, chances_of
 
@@ -93,7 +94,6 @@ def test_flag_rates_of_a_sample_rich_in_cases_are_those_of_the_whole_table():
     kept = positive | (np.random.default_rng(1).random(20_000) < 0.3)
     sample = table_of(s=["x"] * kept.sum()), scores[kept], positive[kept], 1.0
     (of_sample,) = performance_by_subgroup(*sample, share=positive.mean())
-
     flag_rate = rows_of(["x"] * 20_000, scores, positive, 1.0)[0].flag_rate
     assert of_sample.rows[0].flag_rate == pytest.approx(flag_rate, abs=0.01)
     assert np.mean(scores[kept] >= 1) > flag_rate + 0.05
@@ -203,7 +203,6 @@ def test_a_probability_that_is_not_earned_is_not_given(rows, more, reason):
     fitted = calibrate(scores, positive, fold, float(positive.mean()), **more)
     few, noise = np.arange(500), np.random.default_rng(0).normal(size=500)
     earned = [calibrate(noise + 2.5 * (few < n), few < n, few % 5, 0.1).earned for n in (19, 20)]
-
     assert fitted.earned is False and reason in fitted.reason
     assert np.isnan(chances(fitted, scores)).all()
     assert earned == [False, True]
@@ -223,7 +222,6 @@ def test_rows_written_ten_times_over_in_their_groups_make_no_chance_surer():
         calibrate(*(np.repeat(each, n) for each in (scores, positive, fold)), 0.2, np.arange(1500 * n) // n)
         for n in (1, 10)
     )
-
     for one, ten in zip(once.reliability, often.reliability, strict=True):
         assert ten.n == 10 * one.n and ten.size == pytest.approx(one.size, rel=0.05)
 

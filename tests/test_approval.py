@@ -10,15 +10,14 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
-from screening import read_cohort, train
+from screening import MaxFlagRate, MinSensitivity, load_model, read_cohort, save_model, train
 from screening.contract.contract import Contract
 from screening.errors import UsageError
 from screening.model_selection.revising import approve, set_threshold
 from screening.report import render_model
 from screening.schemas.base import Reason
-from screening.schemas.figures import MaxFlagRate, MinSensitivity, Rule
-from screening.store.loading import load_model
-from screening.store.model import Model, save_model
+from screening.schemas.figures import Rule
+from screening.store.model import Model
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,6 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
     assert "draft, not approved for use" in (folder / "draft" / "report.html").read_text(encoding="utf-8")
     told = json.loads(screen("approve", folder / "good", "--by", "Dr. <A> Weber", "--json").stdout)
-
     page = render_model(load_model(folder / "good").sealed)
     assert told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
@@ -61,7 +59,6 @@ def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
     refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
     screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
-
     assert "--max-flag-rate" in refused.stderr
     assert load_model(folder / "good").facts.approval is None
     assert not (tmp_path / "new.db").exists()
@@ -74,7 +71,6 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(load_model(folder / "poor").document)
     refused = screen("approve", folder / "poor", "--by", "A. Weber", code=2)
     assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
-
     screen("approve", folder / "poor", "--by", "A. Weber", "--reason", "for a study")
     assert not codes(night_of(folder, "poor", "after", code=5)) & {"not_fit_for_use", "flags_like_chance"}
 

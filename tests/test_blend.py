@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from screening import build, read_cohort, train
+from screening import build, load_model, read_cohort, save_model, train
 from screening.errors import RecipeError
 from screening.estimators.baselines import Logistic
 from screening.estimators.ensembles import BlendedClassifier, Pooling
@@ -18,8 +18,7 @@ from screening.model_selection import held_out
 from screening.recipes.building import read_recipe
 from screening.report import render_model
 from screening.scoring.explaining import explained
-from screening.store.loading import load_model
-from screening.store.model import save_model, score_batch
+from screening.store.model import score_batch
 
 TEXT = 'name = "ours"\ntitle = "Ours"\npaper = "none"\nmachine = "blend"\nmembers = {members}\n'
 
@@ -57,25 +56,20 @@ def test_held_out_rows_are_weighted_by_average_precision_and_put_on_log_odds(coh
 
 
 def test_no_member_is_turned_dropped_or_stretched_by_the_labels():
-    """Where labels mean nothing, that alone would give held-out scores an AUROC."""
+    """Where labels mean nothing, that alone would give scores an AUROC; without labels all weigh alike."""
     ill = np.arange(60) % 4 == 0
     decisions = np.stack([ill + np.linspace(0, 0.9, 60), 5.0 - ill], axis=1)[:, :, None]
     precision = [average_precision_score(ill, own) for own in decisions[:, :, 0].T]
-    pooling = Pooling.of(decisions, ill[:, None])
+    pooling, blind = Pooling.of(decisions, ill[:, None]), Pooling.of(decisions, None)
+    standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
     (good,), (wrong,) = pooling.weights
     first, second = (pooling.slopes * decisions.std(axis=0))[:, 0]
 
     assert good / wrong == pytest.approx(np.exp(5 * (precision[0] - precision[1])))
     assert first == pytest.approx(second)
     assert first > 0
-
-
-def test_members_that_know_no_labels_are_standardised_and_weigh_alike():
-    decisions = np.random.default_rng(0).normal([[[3.0], [-2.0]]], [[[0.1], [40.0]]], (200, 2, 1))
-    pooling = Pooling.of(decisions, None)
-    standardised = (decisions - decisions.mean(axis=0)) / decisions.std(axis=0)
-    np.testing.assert_allclose(pooling.by_member(decisions), standardised, atol=1e-9)
-    np.testing.assert_allclose(pooling.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
+    np.testing.assert_allclose(blind.by_member(decisions), standardised, atol=1e-9)
+    np.testing.assert_allclose(blind.pooled(decisions), standardised.mean(axis=1), atol=1e-9)
 
 
 def test_a_member_that_cannot_be_fitted_is_left_out_and_that_is_said(cohort, monkeypatch):
@@ -98,7 +92,6 @@ def test_with_very_few_positives_the_one_class_machines_carry_it():
     few = patients(300).assign(ill=np.where(np.arange(300) < 9, "yes", "no"))
     few.loc[few["ill"] == "yes", "fever"] += 2
     document = train(few, search=6, beside=(), label="ill", id="patient").document
-
     members = {each["name"] for each in document["recipe"]["members"]}
     assert document["recipe"]["name"] == "auto"
     assert members <= {"one_class", "one_class_conformal"}
@@ -135,7 +128,6 @@ def test_of_many_rows_a_kernel_member_learns_in_the_span_of_some_unless_told_oth
     monkeypatch.setattr(held_out, "MANY_ROWS", 50)
     monkeypatch.setattr(held_out, "SPANNING", 30)
     model = train(cohort, blend("svm_weighted", "logistic"), search=1, repeats=1, params=params, beside=())
-
     notes = [note for note in model.document["training"]["notes"] if "in the span of" in note]
     sizes = {len(machine.support_) for machine in model.ensemble.members[0].machines}
     assert [f"in the span of {rows} rows" in note for note in notes] == [True] * (rows is not None)
@@ -179,7 +171,6 @@ def test_of_many_rows_a_member_by_chance_is_not_kept_and_not_fitted_again_to_sta
     fits, steps, fit = [], [], Logistic.fit
     monkeypatch.setattr(Logistic, "fit", lambda own, x, y: fits.append(1) or fit(own, x, y))
     settings = {"search": 1, "repeats": 1, "beside": ["logistic", "svm"]}
-
     own = blend("logistic", "histogram_boosting")
     document = train(cohort, own, **settings, progress=lambda *step: steps.append(step)).document
 
@@ -211,6 +202,5 @@ def test_of_many_cases_the_weights_are_those_of_the_best_mean():
     told = ill + rng.normal(size=10_000)
     decisions = np.stack([told, told + rng.normal(0, 2, 10_000), rng.normal(size=10_000)], axis=1)[..., None]
     many, few = (Pooling.of(decisions[:n], ill[:n, None]).weights[:, 0] for n in (10_000, 4_000))
-
     assert many[0] > 0.95 and (many > 0).all()
     assert few.max() < 0.6

@@ -52,8 +52,11 @@ def test_the_bound_for_long_tables_is_never_below_the_exact_chance(distance, m, 
 
 @given(st.integers(2, 400))
 def test_one_row_of_a_new_category_has_the_chance_of_a_draw(n):
+    """It counts as one row at least, and names that nearly all differ are no news."""
     assert chance.never_seen([1], [n], 1) == pytest.approx(1 / (n + 1), rel=1e-6)
     assert chance.outside(1, 1, n) == pytest.approx(min(1, 2 / (n + 1)), rel=1e-6)
+    assert chance.never_seen([0.2], [40], 1) == chance.never_seen([1], [40], 1) < 0.03
+    assert chance.never_seen([1] * 40, [1] * 500, 40) > 0.5
 
 
 @pytest.mark.parametrize("m", [1, 5, 20, 60])
@@ -69,11 +72,6 @@ def test_unseen_and_outside_keep_their_chance_where_nothing_has_changed(m):
         hits += chance.never_seen(new, known, m) < 0.05, chance.outside(beyond, m, 100) < 0.05
 
     assert (hits / 2000 < 0.06).all()
-
-
-def test_a_new_category_counts_as_one_row_at_least_and_names_that_nearly_all_differ_are_no_news():
-    assert chance.never_seen([0.2], [40], 1) == chance.never_seen([1], [40], 1) < 0.03
-    assert chance.never_seen([1] * 40, [1] * 500, 40) > 0.5
 
 
 def test_large_tables_count_as_the_limits_of_their_laws():

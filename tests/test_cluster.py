@@ -95,7 +95,6 @@ def test_decisions_of_another_table_or_damaged_ones_are_made_again(
     for path in (tmp_path / ".run.fragments").iterdir():
         path.write_bytes(path.read_bytes()[: -40 if damaged else None])
     by(more, monkeypatch, model, night if damaged else other, tmp_path / "run")
-
     assert len(more.pieces) == 6
 
 
@@ -237,24 +236,21 @@ def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     assert {address for address, _ in sockets} == {"0100007F"}
 
 
-def test_a_piece_that_kills_every_worker_is_given_up():
-    distributed = pytest.importorskip("distributed")
-    client = MagicMock()
-    client.submit.return_value.result.side_effect = distributed.KilledWorker("piece", None, 3)
-    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
-        list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
-
-
 def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(monkeypatch, caplog):
-    """A scheduler without workers would keep a piece for ever."""
+    """A scheduler without workers would keep a piece for ever; one that kills them all is given up."""
+    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(parallel, "DESERTED_SECONDS", 1.0)
+    client = MagicMock()
+    client.submit.return_value.result.side_effect = distributed.KilledWorker("piece", None, 3)
+
+    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
+        list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
     with parallel.opened("local:1") as cluster:
         cluster.client.cluster.scale(0)
         while cluster.client.nthreads():
             pass
         with pytest.raises(ClusterError, match="no worker was left for 1 s"):
             list(in_parallel(os.getpid, [()], cluster=cluster))
-
     messages = [record.message for record in caplog.records if record.name == "screening"]
     assert messages == ["--cluster local:1: no worker is left; waiting for one"]

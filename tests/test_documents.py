@@ -12,15 +12,13 @@ from faults.desk import QUICK, ROLES
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
-from screening import save_model, score
+from screening import load_model, open_ledger, save_model, score
 from screening.cli import EXAMPLES, app
 from screening.errors import ModelError
-from screening.ledger.database import open_ledger
 from screening.schemas.comparison import ComparisonDocument
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 from screening.schemas.schemas import ANSWERS, DOCUMENTS, schema_of
-from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,12 +13,11 @@ import pytest
 from commands import screen
 from flow_cohorts import patients, voxels, written
 
-from screening import read_cohort, score
+from screening import read_cohort, save_model, score
 from screening.contract.contract import Contract
 from screening.errors import CohortError
 from screening.schemas.run import RunDocument
 from screening.scoring import summary
-from screening.store.model import save_model
 from screening.teaching import deidentified
 from screening.teaching.key import SiteKey
 
@@ -85,7 +84,6 @@ def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
     half = explained(folder, names[0], "--model", folder / "model", code=2)
     given = ("--model", folder / "model", "--cohort", folder / "past.csv")
-
     later, unnamed, quiet, nobody = answers = [explained(folder, name, code=2) for name in names]
 
     assert "number 7 of" in later and "first 5 only" in later
@@ -97,10 +95,12 @@ def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
     assert "not the table of this run" in explained(folder, names[0], *given, code=2)
 
 
-def test_any_row_is_explained_from_its_model_and_table(folder, run):
-    given = ("--model", folder / "model", "--cohort", folder / "tonight.csv", "--json")
-    kept, later = run["cases"][0], run["cases"][6]
-    again, answer = (explained(folder, case["id"], *given) for case in (kept, later))
+def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
+    """A run from before another threshold at the threshold it had."""
+    model = shutil.copytree(folder / "model", tmp_path / "model")
+    given = ("--model", model, "--cohort", folder / "tonight.csv", "--json")
+    kept, later, last = (run["cases"][at] for at in (0, 6, -1))
+    again, answer, before = (explained(folder, case["id"], *given) for case in (kept, later, last))
     n = len(kept["contributions"])
     first, second = (
         {one["feature"]: one["change"] for one in case["contributions"][:n]} for case in (kept, again)
@@ -109,14 +109,8 @@ def test_any_row_is_explained_from_its_model_and_table(folder, run):
     assert list(second) == list(first) and second == pytest.approx(first)
     assert answer["score"] == pytest.approx(later["score"]) and answer["rank"] == 7 and answer["flagged"]
     assert answer["contributions"]
-
-
-def test_a_run_from_before_another_threshold_is_explained_at_the_threshold_it_had(folder, run, tmp_path):
-    changed = shutil.copytree(folder / "model", tmp_path / "model")
-    words = [run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--model", changed, "--json"]
-    before = explained(folder, *words)
-    screen("threshold", changed, "--max-flag-rate", "0.01", "--reason", "fewer")
-    assert explained(folder, *words) == before
+    screen("threshold", model, "--max-flag-rate", "0.01", "--reason", "fewer")
+    assert explained(folder, last["id"], *given) == before
 
 
 def test_the_page_of_one_case_names_that_case_alone(folder, run):
@@ -124,7 +118,6 @@ def test_the_page_of_one_case_names_that_case_alone(folder, run):
     for _ in range(2):
         explained(folder, first["id"], "--out", folder / "case.html")
     page = (folder / "case.html").read_text()
-
     assert first["id"] in page and "Contributing values" in page
     assert not [case for case in others + run["near_misses"] if case["id"] in page]
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
@@ -178,7 +171,6 @@ def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
     """Neither the label nor what is dropped can be displayed."""
     contract = Contract.from_dict({"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}})
     cohort = read_cohort(placed(patients(40)), contract)
-
     assert not {"bed", "name"} & set(cohort.contract.features)
     assert cohort.display is None
     for role in ({"label": "ward"}, {"drop": ["ward"]}):
@@ -205,7 +197,6 @@ def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_
     desk, told = night
     run = RunDocument.from_dict(json.loads((desk / "run" / "run.json").read_text()))
     key = SiteKey(bytes(range(32)))
-
     assert "Surname" not in told
     assert "Surname" not in repr(deidentified(run, key).run)
     scores = pd.read_parquet(desk / "run" / "scores.parquet")

@@ -248,6 +248,5 @@ def test_intercept_of_balanced_costs_does_not_flip_between_subsets(cost):
     x = rng.normal(size=(150, 5)) + y[:, None]
     subsets = [np.sort(rng.permutation(150)[:size]) for size in range(100, 130)]
     intercepts = [balanced(x[part], y[part], cost) for part in subsets]
-
     # All alphas are at their bounds: anything from -1 to 1 meets the conditions, the middle is near 0.
     assert np.abs(intercepts).max() < 0.2

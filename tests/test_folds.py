@@ -61,7 +61,6 @@ def test_rows_without_an_id_are_known_by_what_they_hold():
     order = np.random.default_rng(3).permutation(nameless.n_rows)
     dealt = ((nameless, 0), (nameless.take(order), 0), (nameless, 1))
     one, other, new = (in_hash_order(each, seed).features["fever"].to_numpy() for each, seed in dealt)
-
     assert np.array_equal(one, other)
     assert not np.array_equal(one, nameless.features["fever"])
     assert not np.array_equal(one, new)
@@ -74,7 +73,6 @@ def test_rows_alike_in_every_value_are_dealt_each_for_itself():
     table = pd.DataFrame({"fever": 36 + kind / 10, "ill": rng.choice(["no", "yes"], len(kind))})
     nameless = read_cohort(table, label="ill", need_label=True)
     fold = plan_study(nameless, infer_task(nameless, False)[0], 5, 1, 0).fold[0]
-
     ill, other = nameless.label == "yes", (kind[:, None] == kind) & (fold[:, None] != fold)
     assert 0.4 < roc_auc_score(ill, other @ ill / other.sum(axis=1)) < 0.55
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from screening import load_model, read_cohort, save_model, train
+from screening import load_model, load_recipe, read_cohort, save_model, train
 from screening.data.encoding import Encoder
 from screening.errors import ModelError, RecipeError
 from screening.estimators import boosting
@@ -19,7 +19,7 @@ from screening.estimators.boosting import Boosting, HistogramBoosting
 from screening.estimators.forests import BalancedForest, RandomForest, Trees, rounded_down
 from screening.kernels.threads import limit_threads
 from screening.model_selection.compare import comparable
-from screening.recipes.building import load_recipe, read_recipe
+from screening.recipes.building import read_recipe
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
 every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)
@@ -33,7 +33,6 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     splits = tree.tree_.feature >= 0
     on = np.repeat(rounded_down(tree.tree_.threshold[splits])[:, None], 3, axis=1)
     new = np.concatenate([x, on, np.nextafter(on, np.float32(np.inf))])
-
     np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
@@ -120,7 +119,6 @@ def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
     given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
     theirs = HistGradientBoostingClassifier(max_iter=40, early_stopping=False, random_state=0, **given)
     theirs.fit(x[:500], codes[:500])
-
     ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
     on = x[500:].copy()
     on[:, 0] = np.resize(ours.trees_.threshold[ours.trees_.feature == 0], len(on))
@@ -150,20 +148,20 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given,
 
 
 @with_lightgbm
-def test_a_stored_model_is_refused_without_lightgbm_with_what_to_install(monkeypatch, tmp_path):
+def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch, tmp_path):
+    """So does a stored model."""
+    text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
+    blend, install = (
+        read_recipe(text + 'members = ["logistic", "boosting"]'),
+        r"install \"screening\[boosting\]\"",
+    )
     model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)
-    with pytest.raises(ModelError, match=r"pip install \"screening\[boosting\]\""):
-        load_model(folder)
-
-
-def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch):
-    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
-    text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
-    blend = read_recipe(text + 'members = ["logistic", "boosting"]')
 
     assert "boosting" not in comparable(["all"], {"past": read_cohort(PAST, **WHO)})
     for recipe in (load_recipe("boosting"), blend):
-        with pytest.raises(RecipeError, match=r"pip install \"screening\[boosting\]\""):
+        with pytest.raises(RecipeError, match=install):
             train(PAST, recipe, beside=(), **WHO)
+    with pytest.raises(ModelError, match=install):
+        load_model(folder)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from machines_cohort import two_clouds
 from test_comparison import BINARY_TASK
 
-from screening import build, read_cohort, train
+from screening import MaxFlagRate, MinSensitivity, build, read_cohort, train
 from screening.errors import RecipeError, UsageError
 from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 from screening.metrics.calibration import p_values
@@ -24,7 +24,6 @@ from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
 from screening.model_selection.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
 from screening.recipes.recipe import Criterion
-from screening.schemas.figures import MaxFlagRate, MinSensitivity
 
 BINARY = {
     "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
@@ -46,7 +45,6 @@ def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, tra
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
     by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
     own = np.array(by_machine)[held_out["fold"], np.arange(cohort.n_rows)]
-
     assert len(by_machine) == 5
     assert np.abs(held_out["score"].to_numpy() - own).max() <= 1e-6 * np.ptp(own)
 
@@ -64,9 +62,8 @@ def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tiss
     rows = tissue if recipe in SEVERAL else cohort
     model = trained(rows, recipe, params=params, search=1, repeats=1)
     encoded, ensemble = model.encoder.transform(rows), model.ensemble
-    alone = [
-        oriented_decisions(each, encoded, ensemble.kind, ensemble.n_outputs) for each in ensemble.machines
-    ]
+    kind, n = ensemble.kind, ensemble.n_outputs
+    alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
     together = ensemble.decisions(encoded)
 
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
@@ -152,17 +149,12 @@ def folds_of(n_rows=200, share=0.2, seed=0):
     return target, np.arange(n_rows) % 5, rng.normal(size=n_rows) + target
 
 
-def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
-    target, fold, scores = folds_of()
-    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
-    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
-        choose_setting("auroc", "svm", [{}], constant, target, fold)
-
-
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
+    """Where every setting is dropped, the refusal says why and what to try."""
     target, fold, scores = folds_of()
     held = HeldOutScores(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
+    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
 
     def check(trained):
         check_model(replace(held, trained=trained, recipe="svm"), 0, point)
@@ -172,6 +164,8 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check(scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check(np.full((len(scores), 1), 5.0))
+    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
+        choose_setting("auroc", "svm", [{}], constant, target, fold)
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])

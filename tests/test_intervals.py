@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from screening import MinSensitivity
 from screening.metrics.intervals import (
     beta_quantile,
     design_effect,
@@ -20,7 +21,6 @@ from screening.metrics.intervals import (
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc, average_precision, delong, placements, ranking, spread
 from screening.metrics.tally import Tally, rate_bands
-from screening.schemas.figures import MinSensitivity
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(
@@ -105,7 +105,6 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
-
     assert spread(pull, positive, codes) == pytest.approx(2.776445 * np.sqrt((sums**2).sum() * 5 / 4))
     for groups, quantile in ((2, 12.7062), (5, 2.776445), (31, 2.042272)):
         assert students_share(groups) == pytest.approx((1.959964 / quantile) ** 2, rel=1e-5)
@@ -133,7 +132,6 @@ def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure
     once, often = (ranking(*(np.repeat(each, n) for each in (scores, positive, codes))) for n in (1, 10))
     few = np.arange(100) < 25
     perfect = ranking(np.where(few, 1.0, 0.0), few, np.repeat(np.arange(4), 25))
-
     assert once["average_precision"].ends == pytest.approx(often["average_precision"].ends)
     assert perfect["average_precision"].low == 1.0
 
@@ -201,7 +199,6 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
         y = np.random.default_rng(seed).random(len(scores)) < 0.2
         low, high = delong(scores + y, y, codes=patient)
         inside.append(low <= norm.cdf(1 / np.sqrt(2)) <= high)
-
     assert 0.92 <= np.mean(inside) <= 0.985
 
 
@@ -228,7 +225,6 @@ def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end
     right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
     centre = predictive_interval(0.1, (0.9,) * 3, (0.2,) * 3)[end]
     ends = [predictive_interval(0.1, *each)[end] for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))]
-
     far = [0.1 * right[end + 1], 0.1 * 0.8], [0.9 * 0.1, 0.9 * wrong[2 - end]]
     assert centre == pytest.approx(0.09 / (0.09 + 0.18))
     assert ends == pytest.approx([hit / (hit + false) for hit, false in zip(*far, strict=True)])

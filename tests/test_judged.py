@@ -10,9 +10,8 @@ from test_ledger import QUESTION, enter, states
 from test_ledger import night as flagged_night
 from test_series import of_ward
 
-from screening.ledger.database import open_ledger
+from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase
-from screening.ledger.history import history
 from screening.ledger.review_stats import tally
 from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
@@ -45,23 +44,20 @@ def word_of(ledger) -> dict[str, int]:
 
 
 def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
+    """Of two reviewers too, however late the other is read in."""
     night(ledger, 1, "a")
     entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
     # The same file, an older one read late, and the first one without its times.
     late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
     replayed = [said(ledger, *words) for words in late]
+    own, n_entries = word_of(ledger), history(ledger)["audit"]["entries"]
+    said(ledger, "unsure", "12:00", "cd")
+    said(ledger, "confirmed", "11:00")
 
     assert entries == [{"new": 1}, {"changed": 1}]
     assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
-    assert word_of(ledger) == {"confirmed": 1}
-    assert history(ledger)["audit"]["entries"] == 4
-
-
-def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_in(ledger):
-    night(ledger, 1, "a")
-    said(ledger, "unsure", "10:00", "cd")
-    said(ledger, "confirmed", "09:00")
-    assert word_of(ledger) == {"unsure": 1}
+    assert (own, word_of(ledger)) == ({"confirmed": 1}, {"unsure": 1})
+    assert n_entries == 4
 
 
 def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
@@ -242,7 +238,6 @@ def test_only_nights_of_the_champion_speak_for_it(ledger):
     before = history(ledger, "ward-1")["series"][0]["forward"]
     simulate(ledger, 3, model="n", first=5, promised=None, seed=1)
     after = history(ledger, "ward-1")["series"][0]["forward"]
-
     assert (before["nights"], before["promised"]) == (4, PROMISED)
     assert (after["model"], after["nights"], after["first"]) == ("n" * 12, 3, "2026-01-05")
     assert after["promised"] is None
@@ -266,7 +261,6 @@ def test_status_announces_a_review_two_months_before_its_day(ledger):
     simulate(ledger, 1)
     day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
     near, far = (pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61))
-
     assert near.review_by == far.review_by == "2026-04-01"
     assert "to be reviewed by 2026-04-01" in near.said
     assert "to be reviewed" not in far.said
@@ -297,5 +291,4 @@ def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
         pair = [(count / n, *map(float, wilson(count, n))) for count, n in zip(counts, sizes, strict=True)]
         low, high = ratio_interval(*pair)
         held += low <= shares[0] / shares[1] <= high
-
     assert held / 600 >= 0.93

@@ -137,6 +137,12 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
 
 
 def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
+    """What has a factor or one class spans nothing."""
+    decay = {"approximation": "nystroem", "factor": MarginDecay(kappa=0.5)}
+    for machine in (OneClassSVM(approximation="nystroem"), TwoClassSVM(**decay)):
+        with pytest.raises(ValueError, match="nystroem"):
+            machine.check_parameters()
+    TwoClassSVM(**decay, passes=0).check_parameters()
     rng = np.random.default_rng(1)
     x = rng.normal(size=(700, 4))
     y = x[:, 0] ** 2 + x[:, 1] > 2.0
@@ -153,11 +159,3 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     pulled = spanning @ machine.dual_coef_[0]
     # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors pull.
     np.testing.assert_allclose(pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max())
-
-
-def test_what_has_a_factor_or_several_classes_spans_nothing():
-    decay = {"approximation": "nystroem", "factor": MarginDecay(kappa=0.5)}
-    for machine in (OneClassSVM(approximation="nystroem"), TwoClassSVM(**decay)):
-        with pytest.raises(ValueError, match="nystroem"):
-            machine.check_parameters()
-    TwoClassSVM(**decay, passes=0).check_parameters()

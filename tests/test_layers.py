@@ -45,6 +45,5 @@ def test_a_file_imports_only_its_own_room_and_those_below(path):
     package = ".".join(("screening", *inside[:-1]))
     names = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
     own = [name for name in names if name.split(".")[0] == "screening" and part_of(name) in HEIGHT]
-
     assert here in HEIGHT, "a part of the package without a room"
     assert [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]] == []

@@ -49,7 +49,7 @@ SUMS = [machine for machine in MACHINES[:-1] if getattr(machine, "scheme", "") !
 
 
 def rows_for(machine) -> tuple[np.ndarray, np.ndarray]:
-    return three_clouds(72) if isinstance(machine, MultiClassSVM) else two_clouds(72)
+    return {"multi_class": three_clouds}.get(machine.name, two_clouds)(72)
 
 
 def ids(machine) -> str:
@@ -88,7 +88,6 @@ def test_decision_is_what_the_fitted_attributes_say(machine):
 
 def test_fields_of_kernel_factor_and_remedy_are_parameters():
     machine = TwoClassSVM(Gaussian(), factor=MarginDensity(), remedies=(UnequalCosts(),))
-
     changed = clone(machine).set_params(
         kernel__gamma=2.0, factor__n="rows", unequal_costs__cost_ratio=3.0, C=5.0
     )
@@ -186,7 +185,6 @@ def test_balanced_costs_raise_the_recall_of_the_rarest_class(scheme):
         MultiClassSVM(Gaussian(0.3), C=0.3, scheme=scheme, cost_ratio=ratio).fit(x, y).predict(x)
         for ratio in (1.0, "balanced")
     )
-
     assert np.mean(balanced[y == "a"] == "a") > np.mean(plain[y == "a"] == "a")
 
 
@@ -269,7 +267,6 @@ def test_e_smote_combines_with_a_factor_and_costs():
     machine = e_smote_fit(x, y, factor=MarginDecay(k=2.0), passes=2)
     none = e_smote_fit(x, y, factor=MarginDecay(k=0.0), passes=2)
     dear = TwoClassSVM(KERNEL, C=5.0, remedies=(UnequalCosts(4.0), ESmote())).fit(x, y)
-
     assert np.ptp(machine.factor_at(x)) > 0.1
     np.testing.assert_allclose(none.decision_function(x), e_smote_fit(x, y).decision_function(x), atol=1e-6)
     assert dear.predict(x).mean() >= e_smote_fit(x, y).predict(x).mean()
@@ -281,7 +278,6 @@ def test_pruning_by_inner_folds_finds_removals_that_help_a_skewed_machine():
     x = rng.normal(size=(160, 2)) + 1.5 * y[:, None]
     inner = TwoClassSVM(KERNEL, remedies=(Pruning(most=15, inner_trials=5, trials=5),)).fit(x, y)
     plain = TwoClassSVM(KERNEL).fit(x, y)
-
     assert 0 < len(inner.pruning_path_) <= 15
     assert inner.predict(x)[y == 1].mean() > plain.predict(x)[y == 1].mean()
 
@@ -313,7 +309,6 @@ def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, ma
     fitted = clone(machine).fit(x, (np.arange(12) < n_positive).astype(int))
     far = np.vstack([x, [[1e6, -1e6]]])
     c = fitted.factor_at(far)
-
     assert np.isfinite(fitted.decision_function(far)).all()
     assert fitted.kkt_gap_ <= 1.05e-3
     assert np.isfinite(c).all()

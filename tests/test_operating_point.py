@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
 
+from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
 from screening.errors import UsageError
 from screening.metrics.intervals import wilson
 from screening.metrics.operating_point import (
@@ -22,29 +23,19 @@ from screening.metrics.operating_point import (
     pick,
 )
 from screening.metrics.performance import curve, performance, rates, summary
-from screening.schemas.figures import (
-    GMean,
-    MaxFlagRate,
-    MinSensitivity,
-    MissCost,
-    Observed,
-    OperatingPoint,
-    Threshold,
-    rule_named,
-)
+from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
 
 def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: int = 0):
-    rng = np.random.default_rng(seed)
     y = np.arange(n_rows) < share * n_rows
-    return rng.normal(size=n_rows) + shift * y, y
+    return np.random.default_rng(seed).normal(size=n_rows) + shift * y, y
 
 
-def grouped(n_groups: int = 15, rows: int = 20, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    group = np.repeat(np.arange(n_groups), rows)
-    y = rng.random(len(group)) < 0.2
-    return rng.normal(size=len(group)) + 2 * y + rng.normal(size=n_groups)[group], y, group
+def grouped():
+    """Scores, labels and groups: fifteen of twenty rows."""
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(15), 20)
+    y = rng.random(300) < 0.2
+    return rng.normal(size=300) + 2 * y + rng.normal(size=15)[group], y, group
 
 
 # Few distinct values, so that ties within and between the classes are the rule.
@@ -176,7 +167,6 @@ def test_few_positives_are_said_aloud():
     point, few = choose(*labelled(240, 0.1), MinSensitivity(0.9)), np.arange(60) < 20
     none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
-
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
     assert none.sensitivity.value == none.sensitivity.low == none.ppv.value == none.ppv.low == 0
@@ -241,7 +231,6 @@ def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
     scores, y = labelled()
     estimated = choose(scores, y, Threshold(1.0))
     stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
-
     for name in ("ppv", "npv", "nne"):
         assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
         assert width(estimated, name) > 1.1 * width(stated, name)

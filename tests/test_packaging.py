@@ -52,10 +52,8 @@ def site(tmp_path_factory):
     build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, source]
     python(folder / "none", "-m", "pip", "--quiet", *build)
     (wheel,) = folder.glob("screening-*.whl")
-    python(
-        folder / "none", "-m", "pip", "--quiet", "install", "--no-deps", "--no-index", "--target",
-        folder / "site", wheel,
-    )  # fmt: skip
+    where = ["--no-deps", "--no-index", "--target", folder / "site", wheel]
+    python(folder / "none", "-m", "pip", "--quiet", "install", *where)
     return folder / "site"
 
 
@@ -208,7 +206,6 @@ def test_benchmark_commands(imported):
     commands = imported("run").commands()
     named = {command.split()[0] for command in commands}
     runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {BENCHMARKS / "run.py"}
-
     assert named == {str(path.relative_to(ROOT)) for path in runnable}
     for command in commands:
         text = (ROOT / command.split()[0]).read_text("utf-8")

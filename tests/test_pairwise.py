@@ -51,7 +51,6 @@ def test_weights_that_cancel_to_next_to_nothing_are_summed_in_double(apart, exac
     centres = rng.normal(size=(400, 3))
     near = np.concatenate([centres, centres + apart * rng.normal(size=centres.shape)])
     weights = np.repeat([1.0, -1.0], 400)[:, None]
-
     assert (in_double(Gaussian(0.2), near, weights) == exact).all()
     # One output that cancels decides for all.
     assert (in_double(Gaussian(0.2), near, np.hstack([np.abs(weights), weights])) == exact).all()
@@ -114,7 +113,6 @@ def test_a_row_scores_the_same_bits_in_every_batch_and_thread(start, length, thr
         whole = weighted_sum(kernel, x, centres, weights)
     with limit_threads(threads):
         part = weighted_sum(kernel, x[start : start + length], centres, weights)
-
     assert np.array_equal(part, whole[start : start + length])
 
 
@@ -139,7 +137,6 @@ def test_gram_is_symmetric_to_the_bit_with_ones_on_its_diagonal(kernel, n_featur
     x, _ = rows_and_centres(n_features)
     with limit_threads(2):
         ours = gram(kernel, x)
-
     assert ours.dtype == np.float32
     assert np.array_equal(ours, ours.T)
     assert np.array_equal(np.diagonal(ours), np.ones(len(x)))
@@ -190,12 +187,8 @@ print(float(gram(Gaussian(1.0), np.zeros((2, 1))).sum()))
 
 def test_compiling_is_told_once_and_not_again_from_the_cache(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=True
-        )
-        for _ in range(2)
-    ]
+    given = {"env": environment, "capture_output": True, "text": True, "check": True}
+    runs = [subprocess.run([sys.executable, "-c", SUM], **given) for _ in range(2)]
 
     assert [run.stdout for run in runs] == ["4.0\n", "4.0\n"]
     assert [run.stderr.count("compiling once") for run in runs] == [1, 0]

@@ -25,10 +25,9 @@ from report_fixture import (
     voxel_run,
 )
 
-from screening import score, train
+from screening import MaxFlagRate, score, train
 from screening.errors import ModelError
 from screening.report import drawing, render_model, render_run
-from screening.schemas.figures import MaxFlagRate
 from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
 
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {

@@ -25,9 +25,7 @@ from report_fixture import (
 from test_comparison import QUICK, cohort, table
 from test_history import simulate
 
-from screening.ledger.database import open_ledger
-from screening.ledger.history import history
-from screening.model_selection.compare import compare
+from screening import compare, history, open_ledger
 from screening.report import render_model, render_run
 from screening.report.comparison import render_comparison
 from screening.report.history import render_history
@@ -57,7 +55,6 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
 def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(opened):
     run = nosocomial_run()
     view, _ = opened(render_run(run), java_script_enabled=False)
-
     for place in (".controls", ".filters", "#exploring"):
         assert view.locator(place).first.is_hidden()
     assert view.locator("#list .c").count() == len(run["cases"])
@@ -99,7 +96,6 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
     view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     pressed(view, "Control+s")
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
-
     confirmed.check()
     view.reload()
     assert asked == ["beforeunload"]
@@ -220,7 +216,6 @@ def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_find
     found, every = estimate(0.8, 0.7, 0.88), estimate(0.9, 0.7, 0.88)
     facts = {"reviews": 10, "score": run["cases"][9]["score"], "n_cases": 75}
     view, _ = opened(render_run(run | {"stopping": facts | {"found": found, "all_found": every}}))
-
     assert view.locator("#list .c:visible").count() == 10
     words = view.locator(".stop").inner_text()
     assert "Your 10 reviews end here. They find about 80 of 100 (70–88) cases" in words
@@ -386,7 +381,6 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
 def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(opened, ward):
     view, _ = opened(ward["run"].read_text(encoding="utf-8"))
     words = words_of(view)
-
     assert all(text in words for text in (IMAGE, SCRIPT, "{{7*7}}{% raw %}", f"fever {IMAGE}", "00123"))
     assert "12⟨U+202E⟩evil⟨U+200B⟩34" in words
     assert "\u202e" not in words and "\u200b" not in words

@@ -25,6 +25,7 @@ from report_fixture import (
 )
 from test_comparison import outcome
 
+from screening import MinSensitivity
 from screening.metrics.calibration import chances
 from screening.model_selection.judge import differences
 from screening.report import format as fmt
@@ -33,7 +34,7 @@ from screening.report.charts import Axes
 from screening.report.rules import AHEAD, beaten, of_model, usefulness_of
 from screening.report.worklist import value_text
 from screening.schemas.base import Estimate
-from screening.schemas.figures import MinSensitivity, rule_named
+from screening.schemas.figures import rule_named
 from screening.schemas.model import Declared, ModelDocument
 from screening.schemas.validation import Beside, BesideFacts
 
@@ -143,10 +144,16 @@ def test_page_of_a_night_says(made, changes, said, unsaid):
 
 
 def test_rare_classes_come_first_and_recall_stands_with_precision():
+    """A pruned model shows what the removals cost."""
     text = Outline(render_model(voxel_model())).text
     classes = text[text.index("Classes rare classes first") :]
+    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
+    pruned = render_model(changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}]))
+
     assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
     assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
+    for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
+        assert words in pruned
 
 
 def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
@@ -203,7 +210,6 @@ def test_one_row_is_in_use():
     points = model["validation"]["points"]["yes"]
     points[4]["threshold"] = points[1]["threshold"]
     page = render_model(model)
-
     assert re.findall(prevalence, page) == ["as stated"]
     assert re.findall(r'">([^<]*) <span class="tag">in use</span>', page) == ["sensitivity at least 90%"]
 
@@ -227,13 +233,6 @@ def test_completeness_asks_for_what_the_contract_leaves_out():
     assert rows["Fairness"][0] == rows["Characteristics of participants"][0] == "partly"
     assert rows["Participants and outcome events in each analysis"][0] == "stated"
     assert {status for status, _ in rows.values()} == {"stated", "partly", "not stated"}
-
-
-def test_pruned_model_shows_what_the_removals_cost():
-    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
-    page = render_model(changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}]))
-    for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
-        assert words in page
 
 
 ROOT = Path(__file__).parents[1]
@@ -346,19 +345,14 @@ def verdict(model: dict[str, Any]):
     return usefulness_of(ModelDocument.from_dict(model))
 
 
-def test_a_model_that_leads_the_best_other_is_useful_and_says_by_how_much():
-    usefulness = verdict(compared())
-    assert (usefulness.verdict, usefulness.against) == ("yes", ())
-    assert "best other method" in usefulness.words
-    assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
-
-
 def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
-    """The head of its page is not green; beside which nothing was trained is not shown to be useful."""
+    """One that leads is useful; one beside which nothing was trained is not shown to be useful."""
     level, worse, alone = compared(0.0, 0.0), compared(-0.1, -0.1), appraised(nosocomial_model())
-    useful, useless, unshown = (verdict(model) for model in (level, worse, alone))
+    leading, useful, useless, unshown = (verdict(each) for each in (compared(), level, worse, alone))
     attention = [[each.code for each in of_model(ModelDocument.from_dict(one))] for one in (level, worse)]
 
+    assert (leading.verdict, leading.against) == ("yes", ()) and "best other method" in leading.words
+    assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
     assert useful.verdict == "yes" and useful.words.endswith("not shown to be better than logistic.")
     assert useless.verdict == "no" and useless.against[0].code == "another_is_better"
     assert useless.against[0].remedy == "Train with --recipe logistic."

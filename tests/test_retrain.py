@@ -14,26 +14,14 @@ from hypothesis import strategies as st
 from test_ledger import enter
 from test_series import of_ward
 
-from screening import read_cohort, train
+from screening import history, load_model, open_ledger, read_cohort, train
 from screening.errors import UsageError
 from screening.io.opening import digests
-from screening.ledger.database import open_ledger
-from screening.ledger.history import compare_nights, history
+from screening.ledger.history import compare_nights
 from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.model_selection.retraining import (
-    KNOWN,
-    NO_DIGEST,
-    NO_ROW,
-    NO_TABLE,
-    OTHER_TABLE,
-    SEVERAL_ROWS,
-    UNSURE,
-    judged_cohort,
-    retrained,
-)
+from screening.model_selection import retraining
 from screening.report import render_model
-from screening.store.loading import load_model
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
 WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]
@@ -147,7 +135,7 @@ def word(
 
 def cohort_of(champion, past, folder, *words: LastWord):
     read = read_cohort(past, champion.contract, need_label=True)
-    return judged_cohort(champion, read, Judged(SERIES, words), str(folder / "{date}.csv"))
+    return retraining.judged_cohort(champion, read, Judged(SERIES, words), str(folder / "{date}.csv"))
 
 
 @pytest.fixture
@@ -168,7 +156,8 @@ def test_what_cannot_be_learned_from_is_left_out_and_said(champion, folder):
     )  # fmt: skip
 
     assert found.facts.left_out == {
-        UNSURE: 1, KNOWN: 1, OTHER_TABLE: 1, NO_DIGEST: 1, NO_ROW: 1, NO_TABLE: 2
+        retraining.UNSURE: 1, retraining.KNOWN: 1, retraining.OTHER_TABLE: 1, retraining.NO_DIGEST: 1,
+        retraining.NO_ROW: 1, retraining.NO_TABLE: 2,
     }  # fmt: skip
     assert (found.facts.confirmed, found.facts.ruled_out) == (1, 0)
     assert found.cohort.n_rows == len(patients()) + 1
@@ -199,9 +188,8 @@ def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched
     past = read_cohort(patients(), champion.contract, need_label=True)
     fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=())
     words = [word(folder, at, "ruled out") for at in (0, 1)]
-    model = retrained(fixed, cohort_of(fixed, patients(), folder, *words))
+    model = retraining.retrained(fixed, cohort_of(fixed, patients(), folder, *words))
     candidates = [each.document["validation"]["search"]["candidates"] for each in (fixed, model)]
-
     assert [each["C"] for each in candidates[1]] == [3.0, 3.0]
     assert candidates[0] == candidates[1]
 
@@ -223,7 +211,7 @@ def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, folder):
     words = [word(folder, at, "confirmed") for at in (0, 5)]
     found = cohort_of(replace(champion, contract=contract), past, folder, *words)
 
-    assert found.facts.left_out == {SEVERAL_ROWS: 1}
+    assert found.facts.left_out == {retraining.SEVERAL_ROWS: 1}
     assert found.facts.confirmed == 1
 
 
@@ -231,8 +219,8 @@ def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
     old = champion.contract.model_copy(update={"review_by": datetime.date(2025, 1, 1)})
     aged = replace(champion, contract=old)
     found = cohort_of(aged, patients(), folder, word(folder, 0, "ruled out"))
-    dated = retrained(aged, found, review_by=datetime.date(2028, 1, 1))
-    silent = retrained(aged, found)
+    dated = retraining.retrained(aged, found, review_by=datetime.date(2028, 1, 1))
+    silent = retraining.retrained(aged, found)
 
     assert str(dated.contract.review_by) == "2028-01-01"
     assert silent.contract.review_by is None

@@ -5,35 +5,31 @@ from pathlib import Path
 
 import pytest
 from commands import screen
+from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from faults.desk import train
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from screening import load_model
 from screening.errors import ModelError
-from screening.store.loading import load_model
 from screening.store.serialization import SIGNATURE, private_key, public_key
 
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 
 
-def pem(path: Path, key, secret=NoEncryption()) -> Path:  # noqa: B008
-    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
+def pem(path: Path, key, secret=forms.NoEncryption()) -> Path:  # noqa: B008
+    path.write_bytes(key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, secret))
     path.chmod(0o600)
     return path
 
 
 def public_pem(path: Path, key) -> Path:
-    path.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    path.write_bytes(
+        key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    )
     return path
 
 
@@ -57,24 +53,18 @@ def model(desk, tmp_path):
 
 
 def scored(desk, model, pub="ours.pub", code=0):
-    out = model.parent / "run"
-    return screen(
-        "score", model, desk / "tonight.csv", "--out", out, "--require-signature", desk / pub, code=code
-    ).stderr
+    where = ("--out", model.parent / "run", "--require-signature", desk / pub)
+    return screen("score", model, desk / "tonight.csv", *where, code=code).stderr
 
 
 @pytest.mark.parametrize(("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")])
 def test_a_model_without_our_signature_is_refused_and_nothing_is_written(desk, tmp_path, name, pub):
+    """A signature changes no other byte of the model."""
+    for file in ("model.json", "arrays.npz", "validation.parquet", "report.html"):
+        assert (desk / "signed" / file).read_bytes() == (desk / "unsigned" / file).read_bytes()
     model = shutil.copytree(desk / name, tmp_path / "model")
     assert "sign" in scored(desk, model, pub, code=4)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_signature_changes_no_other_byte_of_the_model(desk):
-    names = ("model.json", "arrays.npz", "validation.parquet", "report.html")
-    assert [(desk / "signed" / name).read_bytes() for name in names] == [
-        (desk / "unsigned" / name).read_bytes() for name in names
-    ]
 
 
 def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model):
@@ -118,7 +108,7 @@ def test_keys_of_another_kind_with_a_password_or_open_to_others_are_refused(tmp_
     bare = pem(tmp_path / "bare", ours)
     bare.chmod(0o640)
     wrong = {
-        pem(tmp_path / "locked", ours, BestAvailableEncryption(b"secret")): "no Ed25519 key",
+        pem(tmp_path / "locked", ours, forms.BestAvailableEncryption(b"secret")): "no Ed25519 key",
         pem(tmp_path / "other", other): "no Ed25519", bare: "chmod 600",
     }  # fmt: skip
 

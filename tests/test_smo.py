@@ -145,7 +145,6 @@ def test_a_smooth_kernel_under_a_wide_factor_takes_few_steps():
     c = np.exp(-0.5 * x[:, 1] ** 2)
     problem = Problem(Gaussian(0.05)(x, x), y, c, -np.ones(len(x)), np.full(len(x), 1000.0), 0.0)
     solution = smo.solve(problem, 1e-6)
-
     # Pairs alone take over half a million.
     assert solution.n_iter < 50_000
     assert certificate(problem, solution.alphas)[1] <= 1.1e-6

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from report_fixture import nosocomial_run
 from scipy.stats import false_discovery_control
 
-from screening import read_cohort, score, train
+from screening import MinSensitivity, Threshold, read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.io.columns import columns_of
 from screening.metrics.calibration import group_maxima, p_values, resolution_warning
 from screening.metrics.operating_point import choose
 from screening.monitoring.drift import profile
 from screening.report import draw_run
-from screening.schemas.figures import MinSensitivity, Threshold
 from screening.schemas.model import TaskFacts
 from screening.schemas.run import RunDocument
 from screening.scoring.reference_distribution import (
@@ -51,7 +50,6 @@ def test_every_score_of_the_night_and_every_past_case_is_counted_once(past, toni
     there = standing(past, np.arange(len(past)) % 2 == 0)
     there.add(np.array(tonight))
     facts = there.facts()
-
     assert sum(facts.tonight) == len(tonight)
     assert sum(facts.past_cases) == (len(past) + 1) // 2
     assert len(facts.tonight) == len(facts.past_cases) == BINS
@@ -138,18 +136,14 @@ def test_p_is_exactly_uniform_on_its_ranks_without_ties(order):
     assert sorted(p) == [Fraction(j, n + 1) for j in range(1, n + 2)]
 
 
-@given(tied)
-def test_p_is_never_too_small_whatever_the_ties(scores):
-    n = len(scores) - 1
-    p = leave_one_out(np.array(scores, float))
+@given(tied, st.integers(-1, 7))
+def test_p_is_never_too_small_whatever_the_ties(scores, score):
+    """It counts the calibration scores that are at least as high."""
+    n, p = len(scores) - 1, leave_one_out(np.array(scores, float))
     for j in range(1, n + 2):
         assert sum(value <= Fraction(j, n + 1) for value in p) <= j
-
-
-@given(tied, st.integers(-1, 7))
-def test_p_counts_calibration_scores_at_least_as_high(calibration, score):
-    counted = sum(known >= score for known in calibration)
-    assert p_values(np.sort(calibration), score) == (1 + counted) / (len(calibration) + 1)
+    counted = sum(known >= score for known in scores)
+    assert p_values(np.sort(scores), score) == (1 + counted) / (n + 2)
 
 
 def test_patients_highest_scores_are_uniform_though_their_rows_are_alike():
@@ -192,7 +186,6 @@ def test_a_false_discovery_rate_below_the_resolution_is_said_aloud():
     counted = DiscoveryCounts(np.arange(50.0))
     counted.add(np.full(400, 30 / 51))
     facts = counted.facts("row", 7)
-
     assert facts.found == 0
     assert "needs at least 79 of them above every known negative" in facts.warning
     night = RunDocument.from_dict(nosocomial_run()).replace(discoveries=facts)
@@ -217,7 +210,6 @@ def test_rows_of_one_patient_are_screened_as_one(tissue, trained, tmp_path):
     model = trained(tissue, "one_vs_rest", search=1, folds=4)
     run = score(model, voxels(3, seed=9), tmp_path / "run").document
     discoveries = run["discoveries"]
-
     assert (discoveries["per"], discoveries["n_calibration"]) == ("group", 8)
     assert discoveries["n_screened"] == len(run["groups"]) == run["groups_total"] == 3
     assert all("discovery" in group for group in run["groups"])

@@ -17,15 +17,14 @@ from faults.desk import content, laid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening import read_cohort
+from screening import build, load_model, load_recipe, open_ledger, read_cohort, save_model
 from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import columns_of
-from screening.ledger.database import SETTINGS, open_ledger
-from screening.recipes.building import build, list_recipes, load_recipe
-from screening.store.loading import load_model
-from screening.store.model import Model, save_model
+from screening.ledger.database import SETTINGS
+from screening.recipes.building import list_recipes
+from screening.store.model import Model
 from screening.store.serialization import canonical, pack, unpack
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.

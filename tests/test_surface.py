@@ -27,6 +27,7 @@ from screening import (
     MinSensitivity,
     Screen,
     compare,
+    load_model,
     open_ledger,
     read_cohort,
     save_model,
@@ -34,7 +35,6 @@ from screening import (
     train,
 )
 from screening.errors import CohortError, ModelError, ScreenError, UsageError
-from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,7 +65,6 @@ def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
     run = score(model, night, tmp_path / "run", date="2026-03-01")
     cohort = read_cohort(patients(), **ROLES)
     compared = compare({"past": cohort}, ["logistic"], control="logistic", search=1)
-
     assert "trained on 240 rows" in model._repr_html_()
     assert "Night of 2026-03-01" in run._repr_html_()
     assert "<td>logistic</td>" in compared._repr_html_()

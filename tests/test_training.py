@@ -1,12 +1,10 @@
 """From a labelled table to a model, of one class or several: what is tuned on what, and what came later."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
 from flow_cohorts import patients
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score
@@ -220,7 +218,6 @@ def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tm
     columns = [f"score_{name}" for name in model.facts.task.classes]
     loudest = np.array(model.facts.task.classes)[scores[columns].to_numpy().argmax(axis=1)]
     ill, told, loud = (float(np.mean(each != "none")) for each in (tonight.kind, scores.predicted, loudest))
-
     assert abs(told - ill) < abs(loud - ill) - 0.05
     assert accuracy_score(tonight.kind, scores.predicted) > accuracy_score(tonight.kind, loudest)
 
@@ -233,22 +230,6 @@ def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_sc
     assert model.watched == ["A+C+"]
     seen = run.document["evaluation"]["A+C+"]
     assert seen["n_positive"] == ward(seed=1).kind.isin(["A", "C+"]).sum()
-
-
-def test_a_site_runs_a_model_of_several_classes_each_with_its_threshold_and_chance(tmp_path):
-    model = model_of(tmp_path, "logistic", ["A", "C+"])
-    ward(60, seed=2).drop(columns="kind").to_csv(tmp_path / "2026-03-03.csv", index=False)
-    paths = {"ledger": "l.db", "publish": "pages"}, {"model": "model", "cohort": "{date}.csv"}
-    site, series = ("".join(f'{key} = "{tmp_path / name}"\n' for key, name in part.items()) for part in paths)
-    (tmp_path / "NIGHT.toml").write_text(f"[site]\n{site}[series.ward]\n{series}")
-    answer = screen("run", tmp_path / "NIGHT.toml", "--date", "2026-03-03", "--json")
-
-    (line,), page = json.loads(answer.stdout)["series"], (tmp_path / "pages/ward/2026-03-03.html").read_text()
-    own = model.score_frame(str(tmp_path / "2026-03-03.csv"))
-    assert (line["status"], line["flagged"]) == ("published", own["flagged"].sum())
-    for name in ("A", "C+"):
-        assert f"{name}: Expected sensitivity" in page
-    assert "Chance" in page
 
 
 @pytest.mark.parametrize("recipe", ["svm", "one_class"])
