@@ -182,8 +182,14 @@ def test_a_patient_of_many_nights_tells_as_much_as_one():
     stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9))
     few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
     one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
+    sizes = np.where(np.arange(40) % 4, 1, 30)
+    uneven = weighted_share(np.repeat(ill, sizes), np.ones(sizes.sum()), np.repeat(np.arange(40), sizes))
+    balanced = weighted_share(np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2))
     words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
+    # Few large groups tell less than their number, groups that balance no more than it.
+    assert uneven[2] - uneven[1] > 1.5 * (once[2] - once[1])
+    assert balanced == pytest.approx(weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20)))
     assert stayed == pytest.approx(once)
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
