@@ -164,6 +164,7 @@ def test_the_estimate_row_is_the_headline_and_the_ends_know_their_prevalence():
 
     for name in ("ppv", "npv", "nne", "flag_rate"):
         assert getattr(estimate, name) == getattr(point, name)
+    assert low.ppv.value < estimate.ppv.value < high.ppv.value
     for row in (low, high):
         assert row.nne.low == pytest.approx(1 / row.ppv.high)
         assert row.flag_rate.low < row.flag_rate.value < row.flag_rate.high
