@@ -49,7 +49,6 @@ def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
 
 
 def validation(seed: int, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
-    """The same of a watched class, to be changed at will."""
     part = copy.deepcopy(validated(seed, n, cases, shift))
     part["point"] |= {"class": label, "chosen_by": "training", "reason": None}
     return part
@@ -65,7 +64,6 @@ def table(name: str, rows: int) -> dict[str, Any]:
 
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
-    """Return a model.json of a binary one-class model."""
     part = validation(0, n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
     declared, listed = {}, []
@@ -193,7 +191,6 @@ CLASSES = ["CG", "PZ", "stroma", "PIN", "G3+3", "G3+4", "atrophy", "G4+4", "G4+3
 
 
 def voxel_model() -> dict[str, Any]:
-    """Return a model.json of a multi-class voxel model with two watched classes."""
     rng, model = np.random.default_rng(2), nosocomial_model()
     shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
     parts = {c: validation(n, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))}

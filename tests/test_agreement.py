@@ -16,7 +16,6 @@ C, GAMMA = 3.0, 0.4
 
 
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
-    """Rows of the same cloud and some beyond it."""
     rng = np.random.default_rng(1)
     return x.mean(axis=0) + 1.5 * x.std(axis=0) * rng.normal(size=(n_rows, x.shape[1]))
 

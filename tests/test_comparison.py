@@ -48,7 +48,6 @@ QUICK = {"folds": 3, "search": 2, "jobs": 1, "rule": GMean()}
 
 
 def table(n_rows: int, seed: int, classes: int = 2) -> pd.DataFrame:
-    """Rows whose first column tells the rarer classes apart a little."""
     rng = np.random.default_rng(seed)
     code = {2: (np.arange(n_rows) % 5 == 0).astype(int), 3: np.arange(n_rows) % 5 % 3}[classes]
     return pd.DataFrame(

@@ -19,7 +19,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def part_of(module: str) -> str:
-    """The part of the package a dotted module name belongs to; "" for the package itself."""
     return [*module.split("."), ""][1]
 
 

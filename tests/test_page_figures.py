@@ -139,7 +139,6 @@ def made(kind: str) -> Document:
 
 
 def as_it_is(kind: type[Document], document: Any) -> Document:
-    """A sample is no document that was read: it is drawn with one number of it changed."""
     return document if isinstance(document, kind) else kind.model_validate(document)
 
 
