@@ -181,7 +181,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
     return unit_shift(
-        night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance
+        night, training, [conversion], night_units=len(night), differs=True, chance=chance
     )
 
 
