@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream
@@ -221,8 +220,6 @@ def score(
                 summary.add(batch, scored)
                 if progress is not None:
                     progress(summary.n_scored, stream.source.n_rows or 0)
-        # Arrow would keep the memory of the batches, and a ledger of many cases needs some.
-        pa.default_memory_pool().release_unused()
         key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
         run = summary.document(stream, rows, key[:12], started.isoformat(timespec="seconds"))
         past, ids = NO_NIGHTS, None
