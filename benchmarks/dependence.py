@@ -24,7 +24,7 @@ from strangers import tables
 
 from screening.contract.contract import Contract
 from screening.data.dependence import Sign, dependence
-from screening.io.frames import source_of
+from screening.io.readers import source_of
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "uci"
 MOST_ROWS = 5_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -33,38 +33,11 @@ def optional(name: str) -> ModuleType:
     return importlib.import_module(OPTIONAL[name])
 
 
-def members(package: str, folder: Iterable[str]) -> dict[str, type]:
-    """Classes with a `name` that the modules of a package define (`base` apart), by that name, sorted.
-
-    Parameters
-    ----------
-    package : str
-        Dotted name.
-    folder : iterable of str
-        Its `__path__`.
-    """
-    return dict(_members(package, tuple(folder)))
-
-
-def attributes(package: str, every: str) -> Callable[[str], Any]:
-    """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
-
-    def attribute(name: str) -> Any:
-        by_name = {} if name.startswith("_") else members(package, importlib.import_module(package).__path__)
-        if by_name and name == every:
-            return by_name
-        for member in by_name.values():
-            if member.__name__ == name:
-                return member
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return attribute
-
-
 @cache
-def _members(package: str, folder: tuple[str, ...]) -> dict[str, type]:
+def members(package: str) -> Mapping[str, type]:
+    """Classes with a `name` that the modules of a package define (`base` apart), by that name, sorted."""
     by_name = {}
-    for module in pkgutil.iter_modules(folder):
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name == "base":
             continue
         here = f"{package}.{module.name}"
@@ -74,3 +47,18 @@ def _members(package: str, folder: tuple[str, ...]) -> dict[str, type]:
                 if isinstance(name, str):
                     by_name[name] = member
     return dict(sorted(by_name.items()))
+
+
+def attributes(package: str, every: str) -> Callable[[str], Any]:
+    """A package's `__getattr__`: its members by the names of their classes, and all of them under `every`."""
+
+    def attribute(name: str) -> Any:
+        by_name = {} if name.startswith("_") else members(package)
+        if by_name and name == every:
+            return by_name
+        for member in by_name.values():
+            if member.__name__ == name:
+                return member
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return attribute

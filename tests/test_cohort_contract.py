@@ -64,7 +64,7 @@ FAULTY = {
     "positive and negative": ("[cohort]\npositive='yes'\nnegative='yes'", "both `positive`", "once"),
     "two coordinates": ("[cohort]\ncoordinates=['x', 'y']", "coordinates", "three"),
     "prevalence of one": ("[cohort]\nprevalence=1.0", "cohort.prevalence", "less than 1"),
-    "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "fewest rows"),
+    "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "lower first"),
     "newer format": ("format = 2", "format 2", "format 1"),
     "no toml": ("[cohort", "contract.toml", "TOML"),
 }

@@ -94,19 +94,6 @@ def test_a_few_odd_cells_among_numbers_are_declared_and_said_and_make_no_categor
     assert any(note.startswith("column 'x': ") and words in note for note in cohort.notes)
 
 
-def test_a_number_far_from_all_others_is_said(tmp_path):
-    rng = np.random.default_rng(0)
-    fever, tail = rng.normal(37, 0.7, N).round(1), np.exp(rng.normal(0, 1.5, N))
-
-    plain, slip = (
-        read_cohort(cohort_of(tmp_path, fever=[first, *fever[1:]], crp=tail)).notes for first in (37.1, 371)
-    )
-
-    assert not any("far from all others" in note for note in plain)
-    (said,) = (note for note in slip if "far from all others" in note)
-    assert said.startswith("column 'fever'")
-
-
 def test_roles_named_by_flags_must_be_there_and_the_contract_types_the_next_cohort(tmp_path):
     path = cohort_of(tmp_path, y=["a", "b"] * 30, g=["p", "q"] * 30, z=range(N), ward=["A", "B"] * 30)
     (tmp_path / "new.csv").write_text("g,ward,usable\nq,C,0.5\np,A,\n")

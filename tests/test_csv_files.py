@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import CohortError
-from screening.io.opening import open_source
+from screening.io.opening import source_at
 from screening.io.readers import TableFile
 
 CELLS = st.text(st.sampled_from("01 x.é<-\t"), max_size=4) | st.just('"a ""b"",\n\nc"') | st.just('x"y')
@@ -21,7 +21,7 @@ ODD = st.sampled_from(["", "  ", "a,b", "1,2,3,4", "id,age, note", ",,", '""'])
 
 
 def opened(path: Path) -> TableFile:
-    return open_source(path).files[0]
+    return source_at(path).files[0]
 
 
 def rows_of(file: TableFile, batch_rows: int) -> list[list[str] | str]:
@@ -93,8 +93,8 @@ def test_wide_rows_are_read_and_lines_that_belong_to_no_such_header_are_refused(
 
 def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
     code = (
-        "import sys\nfrom screening.io.opening import open_source\n"
-        "print(sum(block.n_rows for block in open_source(sys.argv[1]).files[0].blocks(None, 4096)))\n"
+        "import sys\nfrom screening.io.opening import source_at\n"
+        "print(sum(block.n_rows for block in source_at(sys.argv[1]).files[0].blocks(None, 4096)))\n"
         "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
 
@@ -119,7 +119,7 @@ def test_a_table_of_single_spaces_is_read_and_an_aligned_one_gets_its_remedy(tmp
     named = [f'"{i}" {row}' for i, row in enumerate(rows)]
     (tmp_path / "r.txt").write_text("\n".join(['"age" "crp" "ill"', *named]))
 
-    assert open_source(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
+    assert source_at(tmp_path / "plain.txt").files[0].header == ["age", "crp", "ill"]
     for name in ("aligned.txt", "r.txt"):
         with pytest.raises(CohortError, match=rf"{name}: its columns are parted by spaces.*write\.csv"):
-            open_source(tmp_path / name)
+            source_at(tmp_path / name)

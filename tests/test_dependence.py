@@ -108,7 +108,7 @@ def test_rows_alike_that_lie_together_are_a_reason_for_attention(tmp_path):
     reasons = [reason for reason in model.facts.attention if reason.code == CODE]
 
     assert any("within 3 lines of the file" in reason.words for reason in reasons)
-    assert all("add a column with each row's patient" in reason.remedy for reason in reasons)
+    assert all("name the column of the patient by --group" in reason.remedy for reason in reasons)
 
 
 def test_patients_with_eyes_shuffled_are_found_by_their_copies():
@@ -117,13 +117,6 @@ def test_patients_with_eyes_shuffled_are_found_by_their_copies():
     table = table.assign(height=np.repeat(height, 2)).sample(frac=1, random_state=0).reset_index(drop=True)
 
     assert "copies" in kinds(table)
-
-
-def test_an_unnamed_column_whose_values_lie_together_is_proposed():
-    who, table = visits(100, 4)
-    shuffled = np.random.default_rng(0).permutation(100)
-
-    assert set(kinds(table.assign(pig=shuffled[who])).values()) == {"pig"}
 
 
 def test_a_table_sorted_by_a_score_of_its_columns_is_left_in_peace():
@@ -202,7 +195,7 @@ def test_a_starter_contract_fills_down_what_stands_in_first_rows(tmp_path):
     contract, notes = starter_contract(tmp_path / "past.csv")
 
     assert (contract.group, contract.fill_down) == ("patient", ["patient"])
-    assert any("is filled down" in note for note in notes)
+    assert "guessed role fill_down: patient" in notes
     cohort = read_cohort(tmp_path / "past.csv", contract, need_label=True, batch_rows=7)
     assert len({*cohort.group}) == PATIENTS and cohort.group[0] == cohort.group[ROWS - 1]
 

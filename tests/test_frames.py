@@ -9,7 +9,7 @@ from pyarrow import feather
 
 from screening import read_cohort
 from screening.errors import CohortError
-from screening.io.frames import source_of
+from screening.io.readers import source_of
 
 ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
 
@@ -68,6 +68,7 @@ WRONG = {
     "name": pd.DataFrame({1: [1, 2]}),
     "kinds": pd.DataFrame({"a": [1, "x"]}),
     "Arrow has not": pd.DataFrame({"a": [1 + 2j, 3]}),
+    "not UTF-8": pd.DataFrame({"a": ["\ud800", "b"]}),
     "occurs 2 times": pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
 }
 

@@ -192,7 +192,6 @@ def bounded(command: Callable[[], object]) -> NoReturn:
     code: int | str | None = 0
     try:
         try:
-            _listen()
             _prepare()
             command()
         except SystemExit as ended:
@@ -216,6 +215,11 @@ def bounded(command: Callable[[], object]) -> NoReturn:
 
 
 def _prepare() -> None:
+    _heard.clear()
+    for number in SIGNALS:
+        # `nohup` has SIGHUP ignored, and a shell SIGINT of what runs in the background: that stands.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
     # What a command loads it needs to its end: looking through it for garbage took a sixth of a night's time.
     gc.set_threshold(GARBAGE)
     _open_streams()
@@ -280,14 +284,6 @@ def _mute_broken_streams() -> None:
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _listen() -> None:
-    _heard.clear()
-    for number in SIGNALS:
-        # `nohup` has SIGHUP ignored, and a shell SIGINT of what runs in the background: that stands.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
 
 
 def _stop(number: int, frame: types.FrameType | None) -> None:

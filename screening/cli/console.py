@@ -52,7 +52,8 @@ OF_POINT = ("class", "threshold", "sensitivity", "specificity", "ppv", "flag_rat
 def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     """Print the answer of a command: one JSON object, or a line a key."""
     if as_json:
-        _say(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+        with _to_stdout():
+            typer.echo(printable(json.dumps(answer, ensure_ascii=False, allow_nan=False)))
         return
     lines = [
         (key if number == 0 else "", _inline(one))
@@ -63,8 +64,9 @@ def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
         _draw(lines)
         return
     width = max(map(len, answer), default=0)
-    for head, line in lines:
-        _say(f"{head:{width}}  {line}")
+    with _to_stdout():
+        for head, line in lines:
+            typer.echo(printable(f"{head:{width}}  {line}"))
 
 
 def _draw(lines: Iterable[tuple[str, str]]) -> None:
@@ -80,11 +82,6 @@ def _draw(lines: Iterable[tuple[str, str]]) -> None:
         table.add_row(Text(printable(head)), Text(printable(line)))
     with _to_stdout():
         Console().print(table)
-
-
-def _say(line: str) -> None:
-    with _to_stdout():
-        typer.echo(printable(line))
 
 
 @contextmanager

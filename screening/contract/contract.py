@@ -17,6 +17,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeInt,
+    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -30,9 +32,7 @@ FORMAT = 1
 # Columns of a voxel's place, as images have them.
 AXES = ("x", "y", "z")
 MOST_BYTES = 16 << 20
-HEAD = (
-    "Review every line. A key behind a # is not set: take the # away to set it. All keys: docs/contract.md."
-)
+HEAD = "Review every line. To set a key behind a #, take the # away. All keys: docs/contract.md."
 AT_THE_END = "What was guessed, inferred and dropped:"
 # The keys that every contract names, and what stands there of one that is not set.
 ON_TOP = {
@@ -44,9 +44,7 @@ ON_TOP = {
 
 def _texts(value: object) -> object:
     """A bare value becomes a list of one, a number its text, so `positive = 1` reads well."""
-    items = [value] if isinstance(value, str | int | float) else value
-    if not isinstance(items, list | tuple):
-        return items
+    items = value if isinstance(value, list | tuple) else [value]
     return [str(item) if type(item) in (int, float) else item for item in items]
 
 
@@ -57,10 +55,8 @@ def _lower_first(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _categories(texts: list[str]) -> list[str]:
-    if not texts or len(set(texts)) != len(texts):
-        raise ValueError("`categories` must name at least one text, and none twice")
-    if any(text != text.strip() or not text for text in texts):
-        raise ValueError("`categories` must not hold empty texts or spaces at an end")
+    if not texts or len(set(texts)) != len(texts) or any(not text or text != text.strip() for text in texts):
+        raise ValueError("`categories` must name texts, none twice, none empty or with spaces at an end")
     return texts
 
 
@@ -129,9 +125,7 @@ class Feature(BaseModel):
         if self.type == "ordinal" and self.categories is None:
             raise ValueError("an ordinal feature needs `categories`, from lowest to highest")
         if self.missing in ("category", "no") and self.type != MISSING_OF[self.missing]:
-            raise ValueError(
-                f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}; use "indicator"'
-            )
+            raise ValueError(f'`missing = "{self.missing}"` is for type {MISSING_OF[self.missing]}')
         return self
 
     def shown(self, value: float | str | None) -> str:
@@ -155,12 +149,6 @@ def _day(value: Any) -> datetime.date | None:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
-
-
-def _rising(bounds: tuple[int, int]) -> tuple[int, int]:
-    if not 0 <= bounds[0] <= bounds[1]:
-        raise ValueError("write the fewest rows and the most, such as [60, 120]")
-    return bounds
 
 
 class Contract(BaseModel):
@@ -215,17 +203,17 @@ class Contract(BaseModel):
     """Share of cases expected at scoring, where it is not that of the training table."""
     minutes_per_review: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Minutes that one review takes, for the workload on the page."""
-    capacity: Annotated[int, Field(gt=0)] | None = None
+    capacity: PositiveInt | None = None
     """Reviews that a night has room for; more flagged than that is said at the head of the page."""
-    review_sample: Annotated[int, Field(ge=0)] = 5
+    review_sample: NonNegativeInt = 5
     """Size of each night's random audit of flagged cases without a verdict (needs a ledger)."""
-    known_days: Annotated[int, Field(ge=0)] = 30
+    known_days: NonNegativeInt = 30
     """How long a confirmed case is known when it is flagged again."""
     verdicts_need: list[Literal["site", "initials"]] = []
     """What a verdict must say of its reviewer; one without it is refused."""
-    files_per_night: Annotated[int, Field(gt=0)] | None = None
+    files_per_night: PositiveInt | None = None
     """Files that a night's table comes in, such as one a ward; not held against the table to train on."""
-    rows_per_night: Annotated[tuple[int, int], AfterValidator(_rising)] | None = None
+    rows_per_night: Annotated[tuple[NonNegativeInt, int], AfterValidator(_lower_first)] | None = None
     """Rows that a night's table has, such as [60, 120]; not held against the table to train on."""
     review_by: Annotated[datetime.date | None, BeforeValidator(_day)] = None
     """Day from which on every night asks for a review of the model; two years after training without it."""
@@ -263,10 +251,7 @@ class Contract(BaseModel):
 
     @classmethod
     def load(cls, path: str | Path) -> Contract:
-        """Read a contract from a TOML file.
-
-        Raises UsageError where there is none, CohortError with every fault where it breaks the rules.
-        """
+        """Read a TOML file; UsageError where there is none, CohortError with every fault."""
         path = Path(path)
         content = read_toml(path, MOST_BYTES, CohortError)
         features = content.get("features")
@@ -296,11 +281,7 @@ class Contract(BaseModel):
         return {"format": number, "cohort": plain, "features": features, "feature_order": [*features]}
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
-        """The contract as a TOML text that `load` reads back.
-
-        The roles that matter stand on top, also where they are not set, each with its meaning in a few words;
-        `notes` become comments at the end.
-        """
+        """A TOML text that `load` reads back, roles that matter on top, `notes` as comments at the end."""
         stated = self.model_dump(mode="json", exclude_defaults=True)
         lines = [f"# {HEAD}", "", f"format = {FORMAT}", "", "[cohort]"]
         for name, field in Contract.model_fields.items():
@@ -318,10 +299,7 @@ class Contract(BaseModel):
         return "\n".join(lines) + "\n"
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
-        """The same contract with other roles (values that are None or empty are left as they are).
-
-        A column that is given a role here is no feature, as a starter contract may have it.
-        """
+        """The same contract with the roles that are given here, whose columns are no features then."""
         given: dict[str, Any] = {role: value for role, value in roles.items() if value}
         if not given:
             return self
@@ -336,7 +314,6 @@ class Contract(BaseModel):
         return self.features[name].on_unseen or self.on_unseen
 
     def unit_policy(self, name: str) -> OnUnitChange:
-        """What is done where feature `name` comes in another unit."""
         return self.features[name].on_unit_change or self.on_unit_change
 
     def columns(self) -> list[str]:
@@ -351,34 +328,28 @@ def _format(number: int) -> int:
     return number
 
 
-def _roles_only(roles: dict[str, Any]) -> dict[str, Any]:
-    if outside := sorted(roles.keys() & {"features", "format"}):
-        raise ValueError(f"unknown key cohort.{outside[0]}; it stands outside [cohort]")
-    return roles
-
-
 class _Nested(BaseModel):
     """The form of the TOML file and of `Contract.to_dict`."""
 
     model_config = ConfigDict(extra="forbid")
 
     format: Annotated[int, AfterValidator(_format)] = FORMAT
-    cohort: Annotated[dict[str, Any], AfterValidator(_roles_only)] = {}
+    cohort: dict[str, Any] = {}
     features: dict[str, Any] = {}
     feature_order: list[str] = []
 
 
 def _fault(place: str, title: str, item: ErrorDetails) -> str:
-    location = [str(part) for part in item["loc"]]
-    inside = title == Contract.__name__ and location[:1] != ["features"]
-    key = ".".join(["cohort", *location] if inside else location)
+    location, keys = [str(part) for part in item["loc"]], ["[cohort]", "[features.NAME]", "format"]
+    if title == Contract.__name__:
+        of_feature = location[:1] == ["features"]
+        keys = [*(Feature if of_feature else Contract).model_fields]
+        location = location if of_feature else ["cohort", *location]
+    key = ".".join(location)
     if item["type"] == "extra_forbidden":
-        keys = [*(Contract if inside or not location[1:] else Feature).model_fields]
         hint = did_you_mean(location[-1], keys) or f"; known: {', '.join(keys)}"
-        if title != Contract.__name__:
-            hint = f"; known are [cohort], [features.NAME] and format{did_you_mean(location[-1], keys)}"
         return f"{place}: unknown key {key}{hint}"
-    return f"{place}: {key.removesuffix('cohort.')}: {item['msg'].removeprefix('Value error, ')}"
+    return f"{place}: {key}: {item['msg'].removeprefix('Value error, ')}"
 
 
 def toml_text(value: object) -> str:

@@ -16,12 +16,9 @@ from screening.io.number_formats import FALSE, TRUE, fast_numbers, moment, parse
 
 @dataclass
 class Typed:
-    """Typed values of one column in one batch, shape (n_rows,), and the rows at fault by kind.
+    """Typed values of one column in one batch, shape (n_rows,), and the rows at fault by kind."""
 
-    `values` is float64 with NaN for missing, or object (text, None for missing).
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # float64 with NaN for missing, or text with None
     faults: list[tuple[str, np.ndarray]] = field(default_factory=list)
 
     def fault(self, kind: str, mask: np.ndarray) -> None:
@@ -30,33 +27,22 @@ class Typed:
 
 
 def read_feature(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
-    """Type one feature column by its contract."""
     cells = plain(cells)
-    if feature.type == "number":
-        typed = _numbers(cells, feature, decimal)
-    elif feature.type == "category":
-        typed = _categories(cells, feature)
-    else:
-        typed = _words(cells, feature)
+    typed = _numbers(cells, feature, decimal) if feature.type == "number" else _words(cells, feature)
     if feature.missing == "refuse":
-        gone = absent(typed.values)
-        for _, mask in typed.faults:
-            gone &= ~mask
-        typed.fault("missing", gone)
+        at_fault = [~absent(typed.values), *(mask for _, mask in typed.faults)]
+        typed.fault("missing", ~np.any(at_fault, axis=0))
     return typed
 
 
 def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
-    """Type a role column (id, group, label, subgroup): its text, unchanged unless `trim`.
-
-    Null, empty and blank cells are missing, and at fault of kind `absent` if that is given.
-    """
+    """Type a role column, such as the id; blank cells are missing, and at fault of kind `absent` if given."""
     column = texts(plain(cells))
     if column is None:
         return _unreadable(cells, "unreadable", None)
     bare = trimmed(column)
     empty = pc.fill_null(pc.equal(bare, ""), True)
-    typed = Typed(_shared(pc.if_else(empty, None, bare if trim else column)))
+    typed = Typed(_mapped(pc.if_else(empty, None, bare if trim else column), str, "object"))
     if absent:
         typed.fault(absent, np.asarray(empty))
     return typed
@@ -77,9 +63,7 @@ def read_time(cells: pa.Array, order: str | None) -> Typed:
     column = texts(cells)
     if column is None or is_numeric(cells):
         return _unreadable(cells, "not_time", np.datetime64("NaT", "us"))
-    distinct, codes = _coded(_given(column))
-    moments = [*(moment(text, order) for text in distinct), None]
-    typed = Typed(np.array(moments, dtype="datetime64[us]")[codes])
+    typed = Typed(_mapped(_given(column), lambda text: moment(text, order), "datetime64[us]"))
     typed.fault("not_time", np.isnat(typed.values))
     return typed
 
@@ -109,11 +93,10 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
     if is_text(cells):
         given = _given(cells, feature.missing_values)
         values = fast_numbers(given, decimal)
-        typed = (
-            _meant(given, lambda text: parsed_number(text, decimal, feature.censored))
-            if values is None
-            else Typed(values)
-        )
+        if values is None:
+            typed = _meant(given, lambda text: parsed_number(text, decimal, feature.censored))
+        else:
+            typed = Typed(values)
     elif is_numeric(cells) or pa.types.is_boolean(cells.type):
         typed = Typed(floats(cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells))
     else:
@@ -135,27 +118,21 @@ def _numbers(cells: pa.Array, feature: Feature, decimal: str) -> Typed:
 
 
 def _words(cells: pa.Array, feature: Feature) -> Typed:
-    """Truths as 0 and 1, and texts that have an order as their places in it."""
+    """Truths as 0 and 1, texts that have an order as their places in it, categories as text."""
     column = texts(cells)
     if column is None:
-        return _unreadable(cells, "unreadable", np.nan)
+        return _unreadable(cells, "unreadable", None if feature.type == "category" else np.nan)
     given = _given(column, feature.missing_values)
     if feature.type == "ordinal":
-        codes = {text: float(code) for code, text in enumerate(feature.categories or ())}
-        return _meant(given, lambda text: codes.get(text, "unknown_category"))
-    truths = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
-    typed = _meant(given, lambda text: truths.get(text.lower(), "not_boolean"))
-    if feature.missing == "no":
-        typed.values = np.where(np.isnan(typed.values), 0.0, typed.values)
-    return typed
-
-
-def _categories(cells: pa.Array, feature: Feature) -> Typed:
-    column = texts(cells)
-    if column is None:
-        return _unreadable(cells, "unreadable", None)
-    given = _given(column, feature.missing_values)
-    typed = Typed(_shared(given))
+        places = {text: float(place) for place, text in enumerate(feature.categories or ())}
+        return _meant(given, lambda text: places.get(text, "unknown_category"))
+    if feature.type == "boolean":
+        truths = dict.fromkeys(FALSE, 0.0) | dict.fromkeys(TRUE, 1.0)
+        typed = _meant(given, lambda text: truths.get(text.lower(), "not_boolean"))
+        if feature.missing == "no":
+            typed.values = np.where(np.isnan(typed.values), 0.0, typed.values)
+        return typed
+    typed = Typed(_mapped(given, str, "object"))
     # Fixed-width arrays of a stored encoder would lose a NUL at a text's end.
     typed.fault("nul", np.asarray(pc.fill_null(pc.match_substring(given, "\0"), False)))
     if feature.categories is not None:
@@ -176,10 +153,10 @@ def _meant(given: pa.Array, meaning: Callable[[str], float | str]) -> Typed:
     return typed
 
 
-def _shared(given: pa.Array) -> np.ndarray:
-    """Texts as objects, equal ones as one, None where missing."""
+def _mapped(given: pa.Array, meaning: Callable[[str], object], dtype: str) -> np.ndarray:
+    """What texts mean, equal ones as one object, None where missing."""
     distinct, codes = _coded(given)
-    return np.array([*distinct, None], dtype=object)[codes]
+    return np.array([*map(meaning, distinct), None], dtype=dtype)[codes]
 
 
 def _coded(given: pa.Array) -> tuple[list[str], np.ndarray]:

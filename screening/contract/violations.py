@@ -10,7 +10,7 @@ import numpy as np
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.io.readers import Part, Source
+from screening.io.readers import Block, Source
 from screening.spelling import did_you_mean, first_of
 
 SHOWN_ROWS = 5
@@ -23,7 +23,7 @@ Fault: TypeAlias = tuple[str, str, np.ndarray]
 FAULTS = {
     "not_number": (
         "not a number",
-        'correct the cells, or in the contract list such texts in `missing_values` or set type = "category"',
+        'correct them, list such texts in `missing_values`, or set type = "category"',
     ),
     "missing_code": (
         "a text that often means missing, which no contract declares",
@@ -33,54 +33,29 @@ FAULTS = {
         "a censored value (a number behind < or >)",
         'set censored = "limit" or "half" in the contract (`screen init` writes one), or write a number',
     ),
-    "decimal_comma": (
-        "a decimal comma, or commas between thousands",
-        "write numbers with a decimal point and without separators",
-    ),
-    "decimal_point": (
-        "a point in a file of decimal commas",
-        "write all numbers of the file in one way, without separators",
+    "decimal_mark": (
+        "a decimal comma or commas between thousands, or a point where others have a decimal comma",
+        "write numbers in one way, best with a decimal point and without separators",
     ),
     "infinite": ("an infinite number", "correct the cells, or leave them empty"),
     "implausible": ("outside the plausible range of the contract", "correct the cells, or widen `plausible`"),
-    "not_boolean": (
-        "not yes/no, true/false, 1/0 or the like",
-        'correct the cells, or set type = "category" in the contract',
-    ),
-    "unknown_category": (
-        "not among the contract's categories",
-        "correct the cells, or add the text to `categories`",
-    ),
+    "not_boolean": ("not yes/no, true/false, 1/0 or the like", 'correct the cells, or set type = "category"'),
+    "unknown_category": ("not among the contract's categories", "correct the cells, or add to `categories`"),
     "unseen_category": (
         "a category that training never saw",
         'correct the cells, train again with them, or set on_unseen = "unknown" in the contract',
     ),
-    "missing": (
-        "missing where the contract refuses it",
-        "fill the cells, or set `missing` to impute or indicator",
-    ),
-    "unreadable": (
-        "of a kind that cannot be read here (nested, binary or a date)",
-        "write the column as text or numbers",
-    ),
+    "missing": ("missing where the contract refuses it", "fill the cells, or set `missing` to impute"),
+    "unreadable": ("nested, binary or a date where none is read", "write the column as text or numbers"),
     "nul": ("a text with a NUL character", "export the column again as plain text"),
     "no_id": ("no id", "fill the id column, or name another one"),
-    "repeated_id": (
-        "an id that occurs more than once",
-        "remove the repeats, or name the column as group instead",
-    ),
+    "repeated_id": ("an id that occurs more than once", "remove the repeats, or name the column as group"),
     "no_group": ("no group", "fill the group column, or leave these rows out"),
     "no_label": ("no label", "fill the label column, or leave these rows out"),
     "not_time": ("not a date such as 2024-01-31", "write YYYY-MM-DD, or set date_order in the contract"),
     "no_coordinate": ("not a coordinate", "fill the coordinate columns with numbers"),
-    "ragged": (
-        "more or fewer cells than the header has names",
-        "quote cells that hold the delimiter, or export the file again",
-    ),
-    "repeated_header": (
-        "the header once more",
-        "remove the row; files may have been joined with their headers",
-    ),
+    "ragged": ("more or fewer cells than the header has names", "quote cells that hold the delimiter"),
+    "repeated_header": ("the header once more", "remove the row; files may have been joined with headers"),
 }
 
 
@@ -95,13 +70,12 @@ class Violations:
         self.contract = contract
         self.whole: list[str] = []
         self.refused: dict[str, int] = {}
-        self.n_rows = self.n_sound = 0
+        self.n_rows = 0
         self._rows: dict[tuple[str, str, str], list[int]] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
     @property
     def stopped(self) -> bool:
-        """Whether the table is refused as a whole."""
         faults = self.contract.on_violation == "stop" and not all(map(self._left_out, self._rows))
         return bool(self.whole) or faults
 
@@ -113,59 +87,38 @@ class Violations:
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
         """Note `rows` (row numbers in their file, first data row 1) under one column and fault."""
         if rows.size:
-            key = (file, column, kind)
-            kept = self._rows.setdefault(key, [])
+            kept = self._rows.setdefault((file, column, kind), [])
             kept.extend(rows[: SHOWN_ROWS - len(kept)].tolist())
-            self._counts[key] += rows.size
+            self._counts[file, column, kind] += rows.size
 
-    def add_block(
-        self, file: str, first_row: int, faults: Sequence[Fault], repeated: np.ndarray
-    ) -> np.ndarray:
-        """Count in rows with their faults, and those whose id repeats; returns the sound ones as a mask."""
-        sound = np.ones(len(repeated), dtype=bool)
+    def add_block(self, file: str, block: Block, faults: Sequence[Fault]) -> np.ndarray:
+        """Count in rows with their faults; returns the sound ones as a mask."""
+        sound = np.ones(block.n_rows, dtype=bool)
         for column, kind, mask in faults:
-            self.add(file, column, kind, first_row + np.flatnonzero(mask))
-        # A row is left out for the first of its reasons.
-        for column, kind, mask in [*faults, (self.contract.id or "", "repeated_id", repeated)]:
+            self.add(file, column, kind, block.first_row + np.flatnonzero(mask))
+            # A row is left out for the first of its reasons.
             if n_rows := int(np.count_nonzero(mask & sound)):
                 reason = f"{column}: {FAULTS[kind][0]}" if column else FAULTS[kind][0]
                 self.refused[reason] = self.refused.get(reason, 0) + n_rows
             sound &= ~mask
-        self.n_rows += len(sound)
-        self.n_sound += int(np.count_nonzero(sound))
+        self.n_rows += block.n_rows
         return sound
-
-    def add_repeats(self, files: Sequence[Part], positions: np.ndarray) -> None:
-        """Note rows whose id stands elsewhere too, by their places in the table, from 0."""
-        start = 0
-        for file in files:
-            rows = file.rows or 0
-            own = positions[(positions >= start) & (positions < start + rows)] - start
-            self.add(file.name, self.contract.id or "", "repeated_id", 1 + own)
-            start += rows
 
     def concluded(self, several_files: bool) -> list[str]:
         """What is left out, a line a column and kind; CohortError where the table is refused as a whole."""
         if not self.n_rows and not self.whole and not self._rows:
             self.whole.append(NO_ROWS)
-        elif self._rows and not self.n_sound and not self.whole:
+        elif self._rows and not self.whole and self.n_rows == sum(self.refused.values()):
             self.whole.append("every row breaks the contract; was it written for another table?")
-        lines = [
-            *self.whole,
-            *(self._line(key, several_files) for key in sorted(self._rows, key=self._left_out)),
-        ]
+        lines = [*self.whole]
+        for file, column, kind in sorted(self._rows, key=self._left_out):
+            (what, remedy), count = FAULTS[kind], self._counts[file, column, kind]
+            where = f"column '{column}'" if column else "whole row"
+            rows = f"row{'s' * (count > 1)} {first_of(self._rows[file, column, kind], SHOWN_ROWS, count)}"
+            lines.append(f"{file + ', ' if several_files else ''}{where}, {rows}: {what}; {remedy}")
         if self.stopped:
             raise CohortError(lines)
         return lines
-
-    def _line(self, key: tuple[str, str, str], several_files: bool) -> str:
-        file, column, kind = key
-        what, remedy = FAULTS[kind]
-        prefix = f"{file}, " if several_files else ""
-        where = f"{prefix}column '{column}'" if column else f"{prefix}whole row"
-        count = self._counts[key]
-        rows = f"row{'s' * (count > 1)} {first_of(self._rows[key], SHOWN_ROWS, count)}"
-        return f"{where}, {rows}: {what}; {remedy}"
 
 
 def refuse_absent(source: Source, columns: Sequence[str]) -> None:
@@ -175,11 +128,8 @@ def refuse_absent(source: Source, columns: Sequence[str]) -> None:
         present = {*file.header}
         absent = [name for name in dict.fromkeys(columns) if name not in present]
         if absent:
-            names = ", ".join(f"'{name}'" for name in absent)
-            faults.append(
-                f"{file.name}: missing column{'s' * (len(absent) > 1)} {names} "
-                f"(the file has {len(file.header)} columns); rename it there or correct the name given"
-                f"{did_you_mean(absent[0], file.header)}"
-            )
+            missing = f"missing column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent))}"
+            hint = did_you_mean(absent[0], file.header)
+            faults.append(f"{file.name}: {missing}; rename it there or correct the name given{hint}")
     if faults:
         raise CohortError(faults)

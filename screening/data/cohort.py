@@ -54,7 +54,6 @@ class Cohort:
 
     @property
     def names(self) -> list[str]:
-        """Feature names in contract order."""
         return list(self.values)
 
     @cached_property
@@ -70,7 +69,7 @@ class Cohort:
     def take(self, indices: ArrayLike) -> Cohort:
         """The rows at `indices` (positions or a boolean mask) as a cohort of their own."""
         kept = np.asarray(indices)
-        return _rowwise(lambda values: values[kept], self)
+        return self if kept.dtype == bool and kept.all() else _rowwise(lambda values: values[kept], self)
 
     @property
     def classes(self) -> list[str]:
@@ -78,10 +77,7 @@ class Cohort:
         return sorted({text for text in labels_of(self) if text})
 
     def positives(self, positive: str | Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
-        """The positive classes, each with its label texts, as `positive_classes` has them.
-
-        `positive`, else the contract's; else, of two classes, the one that reads like the case.
-        """
+        """The positive classes, each with its labels: those named, the contract's, or the likely case."""
         named = [positive] if isinstance(positive, str) else list(positive or self.contract.positive)
         counts = Counter(text for text in labels_of(self).tolist() if text)
         return positive_classes(counts, named, self.contract)

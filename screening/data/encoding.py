@@ -12,7 +12,7 @@ import pandas as pd
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
-from screening.errors import CohortError, ModelError
+from screening.errors import CohortError
 from screening.io.columns import Columns, absent, count_rows
 
 # A 0/1 column set in few rows would stand apart by 1 / sd; below this sd it does not grow further.
@@ -35,12 +35,12 @@ EVERY_VALUE, WHOLE = -1, 0
 class Encoder:
     """Impute, one-hot encode, centre and scale, as learned on the rows `fit` was given.
 
-    number: missing to the median. boolean: to the most frequent. ordinal: codes 0, 1, ..., missing to the
-    lower median. category: 0/1 columns (`Category`), missing to the most frequent or, where the contract says
-    so, a level of its own; a level not seen in training has no column set, or of a code those of its chapter,
-    and where one column tells two levels apart, lies at its mean. Where the contract asks for an indicator, a
-    0/1 column `NAME missing` is added. Then every column gets zero mean and unit variance over the training
-    rows (of 0/1 columns, an sd under 0.1 is 0.1).
+    number: missing to the median. boolean, ordinal (codes 0, 1, ...): to the lower median. category: 0/1
+    columns (`Category`), missing to the most frequent or, where the contract says so, a level of its own; a
+    level not seen in training has no column set, or of a code those of its chapter, and lies at the mean of a
+    column that tells two levels apart. Where the contract asks for it, a 0/1 column `NAME missing` is added.
+    Then every column gets zero mean and unit variance over the training rows (of 0/1 columns, an sd under 0.1
+    is 0.1).
     """
 
     names: list[str]  # encoded columns, such as `age`, `ward=ICU`, `lactate missing`
@@ -53,7 +53,6 @@ class Encoder:
         self._learned: dict[str, Category | float] = dict.fromkeys(sorted(contract.features), 0.0)
 
     def fit(self, cohort: Cohort) -> Encoder:
-        """Learn from the rows of `cohort`; returns self."""
         if not cohort.n_rows:
             raise CohortError("no rows to learn the encoding from")
         for name in self._learned:
@@ -61,16 +60,10 @@ class Encoder:
             if feature.type == "category":
                 missing_level = feature.missing == "category"
                 self._learned[name] = Category.learned(values, feature.categories, missing_level)
-                continue
-            present = values[~np.isnan(values)]
-            if not present.size:
-                self._learned[name] = 0.0
-            elif feature.type == "boolean":
-                self._learned[name] = float(present.mean() > 0.5)
-            elif feature.type == "number":
-                self._learned[name] = float(np.median(present))
-            else:
-                self._learned[name] = float(np.quantile(present, 0.5, method="lower"))
+            elif (present := values[~np.isnan(values)]).size:
+                number = feature.type == "number"
+                fill = np.median(present) if number else np.quantile(present, 0.5, method="lower")
+                self._learned[name] = float(fill)
         self._name_columns()
         raw = self._raw(cohort.values)
         self._center, self._scale = np.empty(len(self.names)), np.empty(len(self.names))
@@ -88,12 +81,9 @@ class Encoder:
 
     def typical_row(self) -> np.ndarray:
         """Encode a row of nothing but training medians and most frequent values, shape (n_encoded,)."""
-        typical = {
-            name: np.array([value], dtype=object if isinstance(value, str | None) else np.float64)
-            for name, value in self.medians.items()
-        }
-        row = self._raw(typical)[0]
-        return (row - self._center) / self._scale
+        kinds = {name: float if isinstance(value, float) else object for name, value in self.medians.items()}
+        typical = {name: np.array([value], dtype=kinds[name]) for name, value in self.medians.items()}
+        return (self._raw(typical)[0] - self._center) / self._scale
 
     def bundles(self) -> Bundles:
         """The columns of each category as one: its levels, and its codes, as a dictionary has them."""
@@ -120,73 +110,56 @@ class Encoder:
 
     @classmethod
     def from_state(cls, contract: Contract, state: Mapping[str, np.ndarray]) -> Encoder:
-        """Rebuild a fitted encoder.
-
-        Raises ModelError: the arrays do not belong to this contract.
-        """
-        encoder = cls(contract)
-        names, levels = (state[key].astype(str).tolist() for key in ("features", "levels"))
-        counts, center, scale = state["level_counts"], state["center"], state["scale"]
-        if names != [*encoder._learned] or counts.sum() != len(levels):
-            raise ModelError("the encoder's arrays belong to another contract; train the model again")
-        for name, value, count, end in zip(
-            names, state["fill"].tolist(), counts, counts.cumsum(), strict=True
-        ):
+        """Rebuild a fitted encoder."""
+        encoder, levels, counts = cls(contract), state["levels"].astype(str).tolist(), state["level_counts"]
+        fills = zip(state["fill"].tolist(), counts, counts.cumsum(), strict=True)
+        for name, (value, count, end) in zip(encoder._learned, fills, strict=True):
             encoder._learned[name] = value
             if count:
                 typical, *own = levels[end - count : end]
                 missing_level = contract.features[name].missing == "category"
                 encoder._learned[name] = Category(typical or None, tuple(own), int(value), missing_level)
         encoder._name_columns()
-        if center.shape != (len(encoder.names),) or scale.shape != center.shape or not (scale > 0).all():
-            raise ModelError("the encoder's arrays have the wrong shape; train the model again")
-        encoder._center, encoder._scale = center, scale
+        encoder._center, encoder._scale = state["center"], state["scale"]
         return encoder
 
     def _name_columns(self) -> None:
-        self.names, self.columns, self.medians = [], [], {}
-        binary: list[bool] = []
+        self.columns, self.medians = [], {}
+        described: list[tuple[str, int, bool]] = []  # name, step and whether it is 0/1
         starts: list[int] = []
-        steps: list[int] = []
         for name, learned in self._learned.items():
             feature = self.contract.features[name]
-            starts.append(len(self.names))
+            starts.append(len(described))
             if isinstance(learned, Category):
-                self.names += [f"{name}={level}" for level in learned.names]
-                steps += learned.steps
+                described += [(f"{name}={level}", step, True) for level, step in learned.described()]
                 self.medians[name] = learned.typical
             else:
-                self.names.append(name)
-                steps.append(1)
+                described.append((name, 1, feature.type == "boolean"))
                 self.medians[name] = learned
-            binary += [feature.type in ("category", "boolean")] * (len(self.names) - len(binary))
             if feature.missing == "indicator":
-                starts.append(len(self.names))
-                self.names.append(f"{name} missing")
-                steps.append(1)
-                binary.append(True)
-            self.columns += [name] * (len(self.names) - len(self.columns))
+                starts.append(len(described))
+                described.append((f"{name} missing", 1, True))
+            self.columns += [name] * (len(described) - len(self.columns))
+        self.names = [name for name, _, _ in described]
+        self._steps = np.array([step for _, step, _ in described])
+        self._binary = np.array([binary for _, _, binary in described], dtype=bool)
         # A category that no row has a value of has no column.
-        starts = [start for start in starts if start < len(self.names)]
-        self._binary, self._starts, self._steps = np.array(binary, bool), np.unique(starts), np.array(steps)
+        self._starts = np.unique([start for start in starts if start < len(described)])
 
     def _raw(self, features: Columns) -> np.ndarray:
         """Encoded columns before centring and scaling."""
         raw = np.zeros((count_rows(features), len(self.names)))
         at = 0
         for name, learned in self._learned.items():
-            values = features[name]
-            missing = absent(values)
+            missing = absent(features[name])
             if isinstance(learned, Category):
-                own = learned.columns(values)
-                raw[:, at : at + own.shape[1]] = own
-                at += own.shape[1]
+                own = learned.columns(features[name])
             else:
-                raw[:, at] = np.where(missing, learned, values)
-                at += 1
+                own = np.where(missing, learned, features[name])[:, None]
             if self.contract.features[name].missing == "indicator":
-                raw[:, at] = missing
-                at += 1
+                own = np.column_stack([own, missing])
+            raw[:, at : at + own.shape[1]] = own
+            at += own.shape[1]
         return raw
 
 
@@ -228,9 +201,7 @@ class Category:
 
     Of at most 30 values each has one, and of two the second. Of more, codes, which mostly begin with letters
     and a digit, have one for each beginning that one row in a hundred shares; numbers are filled up to the
-    longest, so that 41 and 410 begin differently. Other texts are compared whole: the frequent ones have a
-    column.
-
+    longest, so that 41 and 410 begin differently. Of other texts the frequent ones have a column.
     """
 
     typical: str | None  # the most frequent value; None where most rows have none, and that is a level
@@ -257,28 +228,20 @@ class Category:
     def _told_by_one(self) -> bool:
         return self.width == EVERY_VALUE and len(self.levels) + self.missing_level == 2
 
-    @property
-    def names(self) -> list[str]:
-        """Of the columns."""
-        names = [level + "*" * (self.width > WHOLE) for level in self.levels]
-        return [*names, *["(missing)"] * self.missing_level][self._told_by_one :]
-
-    @property
-    def steps(self) -> list[int]:
-        """What the columns that are set add up to, one a column: the place of a level, from 1.
-
-        That of beginnings is the place of the longest in a dictionary, so that codes that begin alike stand
-        beside each other, and a chapter is a range.
-        """
-        rank = dict(zip(self.levels, range(1, len(self.levels) + 1), strict=True))
-        if self.width > EVERY_VALUE:
-            rank = {level: at for at, level in enumerate(sorted(self.levels), 1)}
-        steps = [rank[level] for level in self.levels]
+    def described(self) -> list[tuple[str, int]]:
+        """Name and step of each column; steps of those set in a row add up to its level's place, from 1."""
+        # Beginnings are in the order of a dictionary: codes that begin alike are beside each other.
+        in_order = self.levels if self.width == EVERY_VALUE else sorted(self.levels)
+        places = {level: place for place, level in enumerate(in_order, 1)}
+        columns = [(level, places[level]) for level in self.levels]
         if self.width > WHOLE:
-            shorter = ([level[:end] for end in range(len(level))] for level in self.levels)
-            before = [max(rank.get(start, 0) for start in starts) for starts in shorter]
-            steps = [step - less for step, less in zip(steps, before, strict=True)]
-        return [*steps, *[len(steps) + 1] * self.missing_level][self._told_by_one :]
+            columns = [
+                (f"{level}*", place - max(places.get(level[:end], 0) for end in range(len(level))))
+                for level, place in columns
+            ]
+        if self.missing_level:
+            columns.append(("(missing)", len(columns) + 1))
+        return columns[self._told_by_one :]
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Encode texts, (n_values, n_columns); where one column tells two values apart, NaN for another."""
@@ -297,13 +260,7 @@ class Category:
 
 
 def frequent_beginnings(counts: Mapping[str, int]) -> tuple[list[str], int]:
-    """The beginnings of codes, or other texts whole, that many rows share; and the width of numbers.
-
-    `counts`: the rows of each value.
-
-    >>> frequent_beginnings({"K35": 20, "K80": 40, "I21.1": 30, "I21.4": 25})
-    (['K', 'I21.', 'K80', 'I21.1', 'I21.4', 'K35'], 1)
-    """
+    """The beginnings of codes, or other texts whole, that many rows share; and the width of numbers."""
     n_rows = sum(counts.values())
     codes = sum(count for value, count in counts.items() if CODE.fullmatch(value))
     numbers = [match["whole"] for match in map(NUMBER.fullmatch, counts) if match]

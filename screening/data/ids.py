@@ -17,7 +17,7 @@ from screening.data.cohort import Cohort
 from screening.data.summary import INDEX_NAME
 from screening.io.number_formats import LED_BY_ZERO
 from screening.schemas.base import Reason
-from screening.schemas.model import IdShape, ModelDocument
+from screening.schemas.model import IdShape
 
 ROW_NUMBERS = "ids_are_row_numbers"
 PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
@@ -37,30 +37,20 @@ SPREAD = 2.0
 DIGITS, HEX = "^[0-9]+$", "^[0-9A-Fa-f-]+$"
 # Chance below which ids that lack what training's had are written otherwise, and are not merely others.
 BY_CHANCE = 1e-4
-# Rows whose hashes are held at a time.
-HELD_ROWS = 1 << 19
 
 
 def row_number_ids(cohort: Cohort) -> list[Reason]:
-    """Say where a row is known by its place alone, which names another patient in the next table.
-
-    Where rows come in groups, the group names the patient.
-    """
+    """Say where a row is known by its place alone; where rows come in groups, the group names the patient."""
     column = cohort.contract.id
     if cohort.contract.group or cohort.contract.coordinates:
         return []
     if column is None:
         text = "No column names the patients: the ids on this page are row numbers of the table."
-        return [Reason(ROW_NUMBERS, text, remedy=REMEDY)]
-    if not INDEX_NAME.fullmatch(column) or not _consecutive(cohort.id):
+    elif INDEX_NAME.fullmatch(column) and _consecutive(cohort.id):
+        text = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
+    else:
         return []
-    text = f"The ids in column '{column}' look like row numbers of the table, not like patients' ids."
     return [Reason(ROW_NUMBERS, text, column, remedy=REMEDY)]
-
-
-def reasons_of_ids(model: ModelDocument) -> list[Reason]:
-    """What a model says of its ids, which holds for every table it reads."""
-    return [reason for reason in model.attention if reason.code == ROW_NUMBERS]
 
 
 def _consecutive(ids: np.ndarray) -> bool:
@@ -73,50 +63,36 @@ def _consecutive(ids: np.ndarray) -> bool:
 
 
 def id_shape(ids: np.ndarray) -> IdShape | None:
-    """How the ids of some rows are written, None where none of the rows has an id.
-
-    >>> shape = id_shape(np.array(["00417", "00932", "01044"], dtype=object))
-    >>> shape.shortest, shape.longest, shape.leading_zeros, shape.digits
-    (5, 5, 3, 3)
-    """
+    """How the ids of some rows are written, None where none of the rows has an id."""
     texts = pa.array(ids, pa.string()).drop_null()
     if not len(texts):
         return None
     lengths = pc.min_max(pc.utf8_length(texts)).as_py()
-    digits = _rows_like(texts, DIGITS)
-    return IdShape(
-        n_rows=len(texts),
-        shortest=lengths["min"],
-        longest=lengths["max"],
-        leading_zeros=_rows_like(texts, LED_BY_ZERO),
-        digits=digits,
-        hex=_rows_like(texts, HEX) - digits,
+    zero_led, digits, hexadecimal = (
+        int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
+        for pattern in (LED_BY_ZERO, DIGITS, HEX)
     )
-
-
-def _rows_like(texts: pa.Array, pattern: str) -> int:
-    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py())
+    shape = {"shortest": lengths["min"], "longest": lengths["max"], "leading_zeros": zero_led}
+    return IdShape(n_rows=len(texts), digits=digits, hex=hexadecimal - digits, **shape)
 
 
 def joined_shapes(first: IdShape | None, second: IdShape | None) -> IdShape | None:
     """The shape of the rows of both, such as two batches of a table."""
     if first is None or second is None:
         return first or second
+    counts = ("n_rows", "leading_zeros", "digits", "hex")
     return IdShape(
-        n_rows=first.n_rows + second.n_rows,
         shortest=min(first.shortest, second.shortest),
         longest=max(first.longest, second.longest),
-        leading_zeros=first.leading_zeros + second.leading_zeros,
-        digits=first.digits + second.digits,
-        hex=first.hex + second.hex,
+        **{name: getattr(first, name) + getattr(second, name) for name in counts},
     )
 
 
 def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
-    """In what tonight's ids as a whole are written unlike those of training, in words; none where alike.
+    """In what tonight's ids as a whole are written unlike those of training, as no other patients explain it.
 
-    Only what no other patients explain: lengths that do not meet, though running numbers may have grown by a
-    digit; zeros in front that are gone, or new; letters where there were digits alone, or the other way.
+    Lengths do not meet, though running numbers may have grown by a digit; zeros in front are gone, or new;
+    letters stand where there were digits alone, or the other way.
     """
     differences = []
     numbered = past.digits == past.n_rows and not past.leading_zeros
@@ -183,15 +159,12 @@ def stems_of(names: np.ndarray) -> np.ndarray:
 
 def sizes_of_stems(names: Sequence[str]) -> list[int]:
     """Rows of each stem, where different names are some stems with ends that follow each other; else none."""
-    if len({*names}) < 0.95 * len(names):
-        return []
     ends = defaultdict(list)
     for stem, end in map(stem_and_end, names):
         ends[stem].append(end)
     several = [endings for endings in ends.values() if len(endings) > 1]
-    if len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names):
-        return []
-    if sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
+    few = len(ends) < FEWEST_STEMS or 2 * sum(map(len, several)) < len(names)
+    if few or len({*names}) < 0.95 * len(names) or sum(map(bool, map(DAY.fullmatch, names))) > len(names) / 2:
         return []
     running = median(_spread(endings) / len(endings) for endings in several) <= SPREAD
     return [len(endings) for endings in ends.values()] if running else []
@@ -201,12 +174,6 @@ def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
     """Whether ends count a patient's rows, few and in one or two digits, and not a centre's patients."""
     short = sum(len(stem_and_end(name)[1]) <= 2 or not name[-1].isdigit() for name in names)
     return median(sizes) <= USUAL_ROWS and max(sizes) <= MOST_USUAL and short >= 0.9 * len(names)
-
-
-def counts_rows(names: Sequence[str]) -> bool:
-    """Whether ends are one sign or a side: a patient's few rows, and no centre's many patients."""
-    few = sum(len(end) == 1 or not end[-1:].isdigit() for _, end in map(stem_and_end, names))
-    return few >= 0.95 * len(names)
 
 
 def _spread(ends: list[str]) -> int:

@@ -1,8 +1,4 @@
-"""What a table's columns are where no contract says so: one reading, then roles and types, all stated.
-
-A table is summarised once (`TableSummary`). Roles are guessed from names and from what rows share
-(`proposed`), and the columns that are left become features or are dropped (`with_features`).
-"""
+"""What a table's columns are where no contract says so: one reading, then roles and types, all stated."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ import pyarrow.compute as pc
 
 from screening.contract.contract import Contract
 from screening.contract.violations import NO_ROWS, refuse_absent
-from screening.data.dependence import FEW_VALUES, MOST_ROWS, Sign, dependence, head_columns
+from screening.data.dependence import FEW_VALUES, MOST_ROWS, dependence, head_columns
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
-from screening.data.summary import INDEX_NAME, LABELS, TIMES, YES_NO, ColumnSummary, is_called
+from screening.data.summary import INDEX_NAME, LABELS, MOST_TEXTS, TIMES, YES_NO, ColumnSummary, is_called
 from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
 from screening.io.number_formats import truths
@@ -33,7 +29,6 @@ INDICATOR_SHARE = 0.05
 FEW = 50
 # From here on neighbouring whole numbers are one float: nobody measures so finely, but systems number so.
 EXACT = 2.0**53
-LIKE_AN_ID = "looks like an id (name it with --id or --group)"
 # Numbers of days as spreadsheets count them from 1900: the latest of a column is in 1954 to 2064.
 LATEST_DAY = (20_000, 60_000)
 # So many names a note tells.
@@ -58,31 +53,24 @@ Ask = Callable[[str, str | None, Sequence[str], Sequence[str] | None], str | Non
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A table read once.
+    """A table read once."""
 
-    `columns`: what each column holds that is not dropped; `keys`: the texts of those that are called as rows
-    or patients are, "" where blank; `head`: its first blocks, whose rows show what they have in common.
-    """
-
-    columns: Mapping[str, ColumnSummary]
-    keys: Mapping[str, pa.Array]
-    head: Sequence[tuple[Part, Block]]
+    columns: Mapping[str, ColumnSummary]  # of those that are not dropped
+    keys: Mapping[str, pa.Array]  # texts of those that are called as rows or patients are, "" where blank
+    head: Sequence[tuple[Part, Block]]  # the first blocks, whose rows show what they have in common
 
 
 def summarise(source: Source, given: Contract) -> TableSummary:
     """Read a table once; CohortError where files or roles misfit, or there is no row."""
     first, *others = source.files
     refuse_absent(source, [*given.columns(), *filter(None, [given.label]), *given.drop])
-    faults = []
-    for file in others:
-        missing, more = len({*first.header} - {*file.header}), len({*file.header} - {*first.header})
-        if missing or more:
-            faults.append(
-                f"{file.name}: other columns than {first.name} ({missing} missing, {more} more); "
-                "read tables of one kind together, or name the features in a contract"
-            )
-    if faults:
-        raise CohortError(faults)
+    unlike = [
+        f"{file.name}: other columns than {first.name}; read tables of one kind, or name the features"
+        for file in others
+        if {*file.header} != {*first.header}
+    ]
+    if unlike:
+        raise CohortError(unlike)
     columns = {name: ColumnSummary() for name in first.header if name and name not in given.drop}
     keys: dict[str, list[pa.Array]] = {
         name: [] for name in columns if name == given.group or is_called(name, "row", "patient")
@@ -107,36 +95,30 @@ def summarise(source: Source, given: Contract) -> TableSummary:
 def proposed(
     source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
 ) -> tuple[Contract, list[str]]:
-    """A contract with roles that were not given guessed, the patient of several rows among them.
+    """A contract in which roles that were not given are guessed; `ask` may correct every guess.
 
-    `ask` may correct every guess; with `independent` every row is a patient of its own.
+    With `independent` every row is a patient of its own.
     """
     table, notes = summarise(source, given), list[str]()
     placed = given.with_roles(coordinates=_coordinates(table, given))
     roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
-    signs = list[Sign]()
-    if not independent:
-        signs = dependence(source, roles, table.head)
-    roles = roles.with_roles(**_role_of(signs, roles))
+    signs = [] if independent else dependence(source, roles, table.head)
+    column, kind = next(((sign.column, sign.kind) for sign in signs if sign.column), (None, ""))
+    if column and not roles.group:
+        roles = roles.with_roles(
+            group=column,
+            fill_down=[column] if kind == "first_row_only" else None,
+            group_stem=kind == "stem",
+            id=roles.id or (column if kind == "stem" else None),
+        )
     if ask:
         roles = _asked(table, placed, roles, ask)
     if (time := table.columns.get(roles.time or "")) and time.day_or_month_first and time.date_orders:
         roles = roles.with_roles(date_order=roles.date_order or min(time.date_orders))
     notes += _remarks_on_roles(table, given, roles)
     contract, others = with_features(table, roles)
-    return contract, [*notes, *(sign.note for sign in signs), *others]
-
-
-def _role_of(signs: Sequence[Sign], given: Contract) -> dict[str, Any]:
-    """Roles by the surest sign of rows of one patient; none where no column tells, or a group was named."""
-    sign = next((sign for sign in signs if sign.column and not given.group), None)
-    if sign is None or sign.column is None:
-        return {}
-    if sign.kind == "first_row_only":
-        return {"group": sign.column, "fill_down": [sign.column]}
-    if sign.kind == "stem":
-        return {"group": sign.column, "group_stem": True, "id": given.id or sign.column}
-    return {"group": sign.column}
+    observed = [sign.seen if sign.column else f"{sign.seen} {sign.remedy}" for sign in signs]
+    return contract, [*notes, *observed, *others]
 
 
 def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) -> Contract:
@@ -149,41 +131,40 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
         roles["positive"] = ask("positive", case_of(label, table.columns[label].counts), values, values)
     for role in ("group", "id", "time"):
         roles[role] = getattr(given, role) or ask(role, getattr(guessed, role), [], columns)
-    if guessed.fill_down == [roles["group"]]:
-        answers = ["yes", "no"]
-        if ask("fill_down", "yes", answers, answers) == "yes":
-            roles["fill_down"] = guessed.fill_down
-        else:
-            roles |= {"group": None, "drop": [*given.drop, *guessed.fill_down]}
-    elif roles["group"] == guessed.group:
-        roles["group_stem"] = guessed.group_stem
+    answers = ["yes", "no"]
+    if guessed.fill_down != [roles["group"]]:
+        roles["group_stem"] = guessed.group_stem and roles["group"] == guessed.group
+    elif ask("fill_down", "yes", answers, answers) == "yes":
+        roles["fill_down"] = guessed.fill_down
+    else:
+        roles |= {"group": None, "drop": [*given.drop, *guessed.fill_down]}
     capacity = given.capacity or ask("capacity", None, [], None)
     return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
 
 
 def outcomes(table: TableSummary, given: Contract, named: bool = False) -> list[str]:
-    """Columns that may be the outcome, the likeliest first: by name, of two values a rare one, any two.
-
-    `named`: only those whose names say so in a word.
-    """
+    """Columns that may be the outcome, the likeliest first; `named`: only where a word of it says so."""
     ranks: dict[str, tuple[int, int]] = {}
     for position, (name, summary) in enumerate(table.columns.items()):
         rare = 0 < min(summary.counts.values(), default=0) <= RARE * summary.present
-        few = 2 <= summary.n_texts <= MOST_CLASSES or summary.ticked
-        called = name.lower() in LABELS
-        if name in _taken(given) - {given.label} or summary.unreadable or not (few or called):
+        called, two = name.lower() in LABELS, summary.n_texts == 2 or summary.ticked
+        if name in _taken(given) - {given.label} or summary.unreadable:
             continue
-        if not few:
-            ranks[name] = 6, position  # called so, and a number: somebody has to make classes of it
-        elif called:
+        signs = (
+            called and two,
+            two and is_called(name, "outcome"),
             # A class of several values may be that of a cabin, beside one who survived or did not.
-            ranks[name] = 0 if summary.n_texts <= 2 else 2, LABELS.index(name.lower())
-        elif summary.n_texts <= 2 and is_called(name, "outcome"):
-            ranks[name] = 1, position
-        elif summary.n_texts <= 2 and (YES_NO.fullmatch(name) or (rare and not summary.ticked)):
-            ranks[name] = 3 + (not YES_NO.fullmatch(name)), position
-        elif summary.n_texts == 2:
-            ranks[name] = 5, -position  # outcomes stand at the end more often than at the beginning
+            called and 2 < summary.n_texts <= MOST_CLASSES,
+            two and bool(YES_NO.fullmatch(name)),
+            summary.n_texts == 2 and rare,
+            summary.n_texts == 2,
+            called,  # and a number: somebody has to make classes of it
+        )
+        if any(signs):
+            rank = signs.index(True)
+            # Outcomes stand at the end more often than at the beginning.
+            within = LABELS.index(name.lower()) if rank in (0, 2) else -position if rank == 5 else position
+            ranks[name] = rank, within
     return sorted((name for name in ranks if not named or ranks[name][0] < 3), key=ranks.__getitem__)
 
 
@@ -195,14 +176,13 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
         case = affected(counts)
     except UsageError:
         return None
-    other = next(text for text in counts if text != case)
     if {*counts} == {"1", "2"} and label.lower().endswith("status"):
         return "2"  # as survival analysis writes an event beside a censored time
-    return other if is_called(label, "well") and case == affirming([*counts]) else case
+    turned = is_called(label, "well") and case == affirming([*counts])
+    return next(text for text in counts if (text == case) != turned)
 
 
 def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[str, Any]:
-    """Roles by obvious column names, where none was given."""
     columns = table.columns
     # Voxels may well be of two patients.
     fewest = 1 if given.coordinates else FEW_VALUES
@@ -215,34 +195,30 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
         if name in _taken(given) | {label} or summary.present < summary.rows:
             continue
         if 0 < len(keys) == len(pc.unique(keys)):
-            role = "id"
+            roles.setdefault("id", given.id or name)
         elif is_called(name, "patient") and summary.n_texts >= fewest and not independent:
-            role = "group"
-        else:
-            continue
-        if not getattr(given, role):
-            roles.setdefault(role, name)
-    if not given.time:
-        taken = _taken(given) | {label, roles.get("id"), roles.get("group")}
-        dated = {
-            name.lower(): name
-            for name, column in columns.items()
-            if name not in taken and column.date_orders and 0 < column.rows == column.dates
-        }
-        # By its name, or the only one whose last word says so.
-        named = [dated[name] for name in TIMES if name in dated]
-        ending = [
-            name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
-        ]
-        roles["time"] = named[0] if named else ending[0] if len(ending) == 1 else None
+            roles.setdefault("group", given.group or name)
+    if given.time:
+        return roles
+    taken = _taken(given) | {label, roles.get("id"), roles.get("group")}
+    dated = {
+        name.lower(): name
+        for name, column in columns.items()
+        if name not in taken and column.date_orders and 0 < column.rows == column.dates
+    }
+    # By its name, or the only one whose last word says so.
+    named = [dated[name] for name in TIMES if name in dated]
+    ending = [
+        name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
+    ]
+    roles["time"] = named[0] if named else ending[0] if len(ending) == 1 else None
     return roles
 
 
 def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> list[str]:
-    """Which roles were guessed, and what a person is to look at in them."""
     notes = []
     label = table.columns.get(roles.label or "")
-    for role in ("label", "positive", "id", "group", "time", "coordinates"):
+    for role in ("label", "positive", "id", "group", "fill_down", "time", "coordinates"):
         if getattr(given, role) or not (value := getattr(roles, role)):
             continue
         note = f"guessed role {role}: {value if isinstance(value, str) else ', '.join(value)}"
@@ -253,23 +229,19 @@ def _remarks_on_roles(table: TableSummary, given: Contract, roles: Contract) -> 
         notes.append(note)
     others = [name for name in outcomes(table, roles, bool(roles.label)) if name != roles.label]
     if not roles.label:
-        candidates = f"; it may be {_listed(others)}" if others else ""
+        candidates = f"; it may be {first_of(others, MOST_NAMES)}" if others else ""
         notes.append(f"no outcome recognised: set `label` to its column, or give --label{candidates}")
     elif others:
-        notes.append(
-            f"read as features, though they may be outcomes too: {_listed(others)}; drop what is known later"
-        )
+        names = first_of(others, MOST_NAMES)
+        notes.append(f"read as features, though they may be outcomes too: {names}; drop what is known later")
     if not roles.id:
         notes.append("no column names the rows: their numbers are their ids; set `id` if there is one")
     if roles.time and table.columns[roles.time].day_or_month_first:
-        orders = table.columns[roles.time].date_orders
-        doubt = "" if len(orders) == 1 else ", though the month might be; review date_order"
         leads = "day" if roles.date_order == "dmy" else "month"
+        doubt = "; review date_order" if len(table.columns[roles.time].date_orders) > 1 else ""
         notes.append(f"column '{roles.time}': dates are read with the {leads} first{doubt}")
     if label and not given.label and label.present < label.rows:
-        notes.append(
-            f"column '{roles.label}': some rows have no label; fill them before training, or leave them out"
-        )
+        notes.append(f"column '{roles.label}': some rows have no label; fill them or leave them out")
     return notes
 
 
@@ -303,11 +275,15 @@ def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contr
     return given.with_roles(group_stem=True)
 
 
+def completed(source: Source, given: Contract) -> tuple[Contract, list[str]]:
+    """The contract with its features, which are inferred where it names none, and what was inferred."""
+    return (given, []) if given.features else with_features(summarise(source, given), given)
+
+
 def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[str]]:
     """The roles given with every other column as a feature or dropped, and what was inferred of them.
 
-    Categories and ranges are listed, and what means missing or censored is declared, so that the table reads
-    with it. Raises CohortError: no feature is left.
+    What means missing or censored is declared, so that the table reads with it.
     """
     notes: list[str] = []
     given = _with_stems(table, given, notes)
@@ -333,9 +309,9 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
             remarks[remark].append(name)
     for remark, names in remarks.items():
         quoted = [f"'{name}'" for name in names]
-        notes.append(f"column{'s' * (len(names) > 1)} {_listed(quoted)}: {remark}")
-    notes += [f"inferred {kind}: {_listed(names)}" for kind, names in kinds.items()]
-    notes += [f"dropped, {reason}: {_listed(names)}" for reason, names in dropped.items()]
+        notes.append(f"column{'s' * (len(names) > 1)} {first_of(quoted, MOST_NAMES)}: {remark}")
+    notes += [f"inferred {kind}: {first_of(names, MOST_NAMES)}" for kind, names in kinds.items()]
+    notes += [f"dropped, {reason}: {first_of(names, MOST_NAMES)}" for reason, names in dropped.items()]
     if not features:
         raise CohortError("; ".join(["no column is left as a feature", *notes[-5:]]))
     left_out = [*roles.drop, *(name for names in dropped.values() for name in names)]
@@ -346,59 +322,42 @@ def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[
 def _remarks(summary: ColumnSummary, feature: Mapping[str, object]) -> Iterator[str]:
     """What a person is to look at in a feature."""
     if feature.get("missing_values") and (summary.odd_texts or summary.missing_codes):
-        what = "texts that are no numbers" if summary.odd_texts else "texts such as NA"
-        yield f"{what} were listed in missing_values; review"
+        yield "texts that are no numbers, or such as NA, were listed in missing_values; review"
     if feature["type"] == "number" and summary.far_codes:
         yield "a number like -99, repeated and far from all others, was listed in missing_values; review"
-    if feature["type"] == "number" and summary.stray:
-        yield "a number lies far from all others; look at it, or set `plausible` in a contract"
     if feature["missing"] == "no":
         yield "ticked or blank; a blank is read as no"
     if feature.get("censored"):
         yield "censored values are read as their limit; review"
 
 
-def _listed(names: list[str]) -> str:
-    # One more name takes no more room than to say so.
-    return first_of(names, MOST_NAMES if len(names) > MOST_NAMES + 1 else len(names))
-
-
 def _useless(name: str, summary: ColumnSummary, codes: bool) -> str | None:
     if summary.unreadable:
-        return "nested or binary"
+        return "nested, binary, or times of day or durations (write them as numbers, such as hours)"
     if not summary.present:
         return "no values"
-    if summary.clocked:
-        return "times of day or durations (write them as numbers, such as hours)"
     if summary.dates > summary.present / 2:
-        if not summary.date_orders:
-            return "dates, but not all possible ones in one order of day and month"
         return "dates (make an age or duration of them, or name one as time in a contract)"
     if summary.constant and summary.present == summary.rows:
         return "one value only"
-    distinct = summary.n_texts
     if codes:
         return None
-    if _mostly_numbers(summary):
-        counting = summary.whole and distinct > min(0.9 * summary.present, 900) and summary.present > 1
-        if counting and INDEX_NAME.fullmatch(name):
+    distinct, numbers = summary.n_texts, _mostly_numbers(summary)
+    if numbers and summary.whole:
+        counting = distinct > min(0.9 * summary.present, 900) and summary.present > 1
+        gapless = summary.high - summary.low == summary.rows - 1 and summary.present == summary.rows > FEW
+        if counting and (gapless or INDEX_NAME.fullmatch(name)):
             return "a row index"
-        if summary.whole and distinct > 20 and (is_called(name, "row", "patient") or summary.low >= EXACT):
-            return LIKE_AN_ID
-        if is_called(name, "date") and summary.low >= 1 and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
-            return "dates as numbers of days (format the cells as dates and save the table again)"
-        if (
-            counting
-            and summary.present == summary.rows > FEW
-            and summary.high - summary.low == summary.rows - 1
-        ):
-            return "a row index"
+    if numbers and is_called(name, "date") and LATEST_DAY[0] <= summary.high <= LATEST_DAY[1]:
+        return "dates as numbers of days (format the cells as dates and save the table again)"
+    unlike = summary.whole or not numbers
+    if distinct > 20 and unlike and (is_called(name, "row", "patient") or (numbers and summary.low >= EXACT)):
+        return "looks like an id (name it with --id or --group)"
+    if numbers:
         return "numbers and many other texts" if len(summary.odd_texts) > MOST_ODD else None
-    if distinct > 20 and is_called(name, "row", "patient"):
-        return LIKE_AN_ID
     if distinct > 10 and _measured(summary.texts):
         return "numbers with a unit or % in every cell (export bare numbers)"
-    if summary.many_texts or (distinct > 10 and distinct > 0.5 * summary.present):
+    if distinct > MOST_TEXTS or (distinct > 10 and distinct > 0.5 * summary.present):
         return "id or free text (nearly every row differs)"
     return None
 
@@ -414,7 +373,7 @@ def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
     """Codes, whose digits are no quantity: by letters before some of them, or by the column's name."""
     if summary.unreadable or summary.dates or summary.faults["censored"] or is_called(name, "patient"):
         return False
-    few = not summary.many_texts and 2 < summary.n_texts <= summary.present / ROWS_OF_CODE
+    few = 2 < summary.n_texts <= min(summary.present / ROWS_OF_CODE, MOST_TEXTS)
     lettered = [text for text in summary.odd_texts if CODE.fullmatch(text) and text[0].isalpha()]
     if len(lettered) >= FEWEST_CODES and len(lettered) > len(summary.odd_texts) / 2:
         seldom_twice = summary.n_texts > summary.present / 2
@@ -424,12 +383,9 @@ def _mostly_codes(name: str, summary: ColumnSummary) -> bool:
 
 def _mostly_numbers(summary: ColumnSummary) -> bool:
     """Numbers, but for missing codes, censored values and a few that cannot be read."""
-    if summary.native:
-        return True
-    misprinted = summary.faults["decimal_comma"] + summary.faults["decimal_point"]
-    numbers = summary.numbers + summary.faults["censored"] + misprinted
-    if not numbers or summary.zero_led:
-        return False
+    numbers = summary.numbers + summary.faults["censored"] + summary.faults["decimal_mark"]
+    if summary.native or not numbers or summary.zero_led:
+        return summary.native
     share = numbers / (numbers + summary.odd)
     return share >= 0.9 or (share >= 0.5 and summary.n_texts > 30)
 
@@ -441,16 +397,17 @@ def _feature(summary: ColumnSummary, codes: bool) -> dict[str, Any]:
     often_missing = summary.missing_share(coded=numeric) > INDICATOR_SHARE
     feature: dict[str, object] = {"missing": "indicator" if often_missing else "impute"}
     flag = not numeric or (summary.n_texts <= 2 and summary.texts <= {"0", "1"})
-    if summary.boolean_words and flag and not summary.constant:
+    words = summary.native_boolean or truths(text.lower() for text in summary.texts)
+    if words and flag and not summary.constant:
         return {"type": "boolean", **feature}
     if numeric:
-        feature["type"] = "number"
-        seen = summary.usual_range()
-        feature.update({"seen": seen} if seen else {})
         absent = {*summary.missing_codes, *summary.odd_texts, *(f"{code:g}" for code in summary.far_codes)}
-        feature.update({"missing_values": sorted(absent)} if absent else {})
-        feature.update({"censored": "limit"} if summary.faults["censored"] else {})
-        return feature
+        stated = {
+            "seen": summary.usual_range(),
+            "missing_values": sorted(absent),
+            "censored": "limit" if summary.faults["censored"] else None,
+        }
+        return feature | {"type": "number"} | {key: value for key, value in stated.items() if value}
     unanswered = {text for text in summary.missing_codes if text.lower() in NO_ANSWER and summary.n_texts > 1}
     if unanswered:
         feature["missing_values"] = sorted(unanswered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -44,11 +45,7 @@ def positive_classes(
 ) -> dict[str, tuple[str, ...]]:
     """The positive classes, each with the label texts it stands for: `A+B` stands for A and B.
 
-    `counts`: rows of each text. `positive`: those named; where none is, of two texts the one that reads like
-    "yes", or whose other reads like "no", else the rarer.
-
-    Raises UsageError: there are more than two texts and none was named, both read like "no", or a named one
-    does not occur or is named twice.
+    `counts`: rows of each text. `positive`: those named; where none is, the case of two texts.
     """
     classes = sorted(counts)
     if positive:
@@ -61,17 +58,15 @@ def positive_classes(
                 f"{len(classes)} values{did_you_mean(unknown, listed)}"
             )
         named = {"+".join(labels): labels for labels in joined.values()}
-        members = [label for labels in named.values() for label in labels]
-        if repeated := [label for label in classes if members.count(label) > 1]:
-            raise UsageError(f"--positive names {repeated[0]} twice; a label belongs to one class")
+        members = Counter(label for labels in named.values() for label in labels)
+        if members.total() > len(members):
+            twice = members.most_common(1)[0][0]
+            raise UsageError(f"--positive names {twice} twice; a label belongs to one class")
         return named
     if len(classes) < 2:
         raise UsageError("the label column holds a single class; name the positive one with --positive")
     if len(classes) > 2:
-        raise UsageError(
-            f"the label has {len(classes)} classes; name the one to find with --positive, or several "
-            "joined into one with --positive A+B"
-        )
+        raise UsageError(f"the label has {len(classes)} classes; name one with --positive, or --positive A+B")
     case = affected(counts)
     return {case: (case,)}
 
@@ -80,8 +75,8 @@ def same_label(text: str, classes: Sequence[str]) -> str | None:
     """The class that is this text, or the same number in another notation."""
     if text in classes:
         return text
-    number = number_of(text)
-    return next((name for name in classes if number is not None and number == number_of(name)), None)
+    number = _number(text)
+    return next((name for name in classes if number is not None and number == _number(name)), None)
 
 
 def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
@@ -99,18 +94,11 @@ def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
 
 
 def affected(counts: Mapping[str, int]) -> str:
-    """The one of two classes that is the case: that reads like "yes", whose other reads like "no", the rarer.
-
-    Raises UsageError: both read like "no".
-    """
+    """The one of two classes that reads like "yes", or whose other reads like "no", else the rarer one."""
     classes = sorted(counts)
     if yes := affirming(classes):
         return yes
-    no = [
-        text
-        for text in classes
-        if _denies(text) or any(_negates(text, other) and not _denies(other) for other in classes)
-    ]
+    no = [text for text in classes if _denies(text)]
     if len(no) == 2:
         raise UsageError("both labels read like a no; name the case with --positive")
     return next(text for text in classes if text not in no) if no else min(classes, key=counts.__getitem__)
@@ -120,78 +108,58 @@ def affirming(classes: Sequence[str]) -> str | None:
     """The one of two classes that reads like "yes"; 1 beside 2 may be either, so neither does."""
     texts = {text.lower(): text for text in classes}
     yes = texts.keys() & (TRUE if truths(texts) else POSITIVE_WORDS)
-    numbers = {number_of(text) for text in classes}
+    numbers = {_number(text) for text in classes}
     if len(yes) != 1 or (None not in numbers and not numbers <= {0, 1, -1}):
         return None
     return texts[yes.pop()]
 
 
-def number_of(text: str) -> float | None:
-    """The number that a label is, None where it is none."""
+def _number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
 
 
-def _words(text: str) -> list[str]:
-    # Letters without their accents, so that one list serves however a label is written.
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.findall(r"[a-z]+", plain.replace("w/o", "without"))
-
-
 def _denies(text: str) -> bool:
     """Whether it says that something is not, or that all is well; "not normal" says neither."""
-    words = {*_words(text)}
+    # Letters without their accents, so that one list serves however a label is written.
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = {*re.findall(r"[a-z]+", plain.replace("w/o", "without"))}
     return bool(words & {*NOT.split()}) != bool(words & {*WELL.split()})
 
 
-def _negates(text: str, other: str) -> bool:
-    """Whether it is the other with a negation glued to it, as notckd beside ckd and HIV- beside HIV+."""
-    if text[:-1] == other[:-1] and text[-1] in "-−–" and other[-1] == "+":
-        return True
-    negated, plain = "".join(_words(text)), "".join(_words(other))
-    return bool(plain) and negated.endswith(plain) and negated.removesuffix(plain) in NOT.split()
-
-
 def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool) -> None:
-    """Refuse label values that too few rows have, or that one slip of the pen makes of another.
+    """CohortError for label values that too few rows have, or that one slip of the pen makes of another.
 
     `labels`, `rows`: text, "" where it is missing, and number of each row, shape (n_rows,). Values that the
     contract names are meant as they stand. In a question of one class against the rest (not `several`), two
     values that are both not the positive one need not be told apart.
-
-    Raises CohortError: all such values, with their counts and the remedy.
     """
-
-    def rows_with(text: str) -> str:
-        # A slip of the pen may be a name, so it is not shown.
-        numbers = rows[labels == text].tolist()
-        return f"row{'s' * (len(numbers) > 1)} {first_of(numbers, SHOWN_ROWS)}"
-
     column = f"column '{contract.label or 'label'}'"
-    texts, n_rows = np.unique(labels[labels != ""].astype(str), return_counts=True)
-    counts = dict(zip(texts.tolist(), n_rows.tolist(), strict=True))
-    rare = [text for text, count in counts.items() if count < FEWEST_OF_LABEL]
+    counts = Counter(labels[labels != ""].tolist())
+    rare = sorted(text for text, count in counts.items() if count < FEWEST_OF_LABEL)
     if len(counts) > MANY_LABELS and len(rare) > len(counts) / 2:
-        raise CohortError(
-            f"{column}: {len(rare)} of its {len(counts)} values stand in fewer than "
-            f"{FEWEST_OF_LABEL} rows; is it the label? {REMEDY}"
-        )
+        few = f"{len(rare)} of its {len(counts)} values stand in fewer than {FEWEST_OF_LABEL} rows"
+        raise CohortError(f"{column}: {few}; is it the label? {REMEDY}")
     positive = {label for text in contract.positive for label in joined_labels(text, [*counts])}
     named = positive | {same_label(text, [*counts]) for text in contract.negative}
-    faults = [
-        f"{column}, {rows_with(text)}: a value that stands in {counts[text]} row{'s' * (counts[text] > 1)} "
-        f"only; {REMEDY}"
+    slips = {
+        text: f"a value that stands in {counts[text]} row{'s' * (counts[text] > 1)} only"
         for text in rare
         if text not in named
-    ]
-    faults += [
-        f"{column}, {rows_with(min(pair, key=counts.__getitem__))}: a value and that of other rows differ by "
-        f"a slip of the pen; {REMEDY}"
-        for pair in combinations(counts, 2)
-        if alike(*pair) and not {*pair} <= named and (several or not positive or {*pair} & positive)
-    ]
+    }
+    for pair in combinations(sorted(counts), 2):
+        if alike(*pair) and not {*pair} <= named and (several or not positive or {*pair} & positive):
+            rarer = min(pair, key=counts.__getitem__)
+            slips.setdefault(rarer, "a value and that of other rows differ by a slip of the pen")
+    faults = []
+    for text, what in slips.items():
+        # A slip of the pen may be a name, so it is told by its rows.
+        numbers = rows[labels == text].tolist()
+        faults.append(
+            f"{column}, row{'s' * (len(numbers) > 1)} {first_of(numbers, SHOWN_ROWS)}: {what}; {REMEDY}"
+        )
     if faults:
         raise CohortError(faults)
 
@@ -207,11 +175,9 @@ def alike(one: str, other: str) -> bool:
         return bool(first)
     words, others = (re.findall(r"\w+|[^\w\s]+", text.casefold()) for text in (one, other))
     differing = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]]
-    return len(words) == len(others) and len(differing) == 1 and _one_edit(*sorted(differing[0], key=len))
-
-
-def _one_edit(short: str, long: str) -> bool:
-    """Whether two words of letters, the shorter first, differ by one letter put in, left out or exchanged."""
+    if len(words) != len(others) or len(differing) != 1:
+        return False
+    short, long = sorted(differing[0], key=len)
     if len(short) < 3 or not (short.isalpha() and long.isalpha()) or long == f"a{short}":
         return False
     start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))

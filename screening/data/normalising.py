@@ -25,19 +25,16 @@ class GroupScales:
         """Take in the rows of one batch, in the order of the table; `group` has shape (n_rows,)."""
         raise NotImplementedError
 
-    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def scales(self) -> tuple[np.ndarray, np.ndarray]:
         """Centre and spread, shape (n_groups, n_columns) each; spread 0 where a column is constant."""
         raise NotImplementedError
-
-    @cached_property
-    def _concluded(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._scales()
 
     def applied(self, group: np.ndarray, features: Columns) -> Columns:
         """The features, standardised; 0 in a group where a column is constant."""
         names, codes = coded(group)
         rows = np.array([self._numbers[name] for name in names], dtype=np.intp)[codes]
-        centre, spread = (scale[rows] for scale in self._concluded)
+        centre, spread = (scale[rows] for scale in self.scales)
         spread = np.where(spread > 0, spread, np.inf)
         own = {
             name: (features[name] - centre[:, column]) / spread[:, column]
@@ -47,10 +44,7 @@ class GroupScales:
 
 
 class Moments(GroupScales):
-    """Scales by mean and standard deviation; memory is bounded by the number of groups times columns.
-
-    Sums run over the rows in their order, whatever the batches: any batch size gives the same bits.
-    """
+    """Scales by mean and standard deviation; sums run row by row: any batch size gives the same bits."""
 
     def __init__(self, columns: Sequence[str]):
         super().__init__(columns)
@@ -78,7 +72,8 @@ class Moments(GroupScales):
             np.add.at(total, groups, d)
             np.add.at(squares, groups, d * d)
 
-    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def scales(self) -> tuple[np.ndarray, np.ndarray]:
         shift, count, total, squares = self._sums[:, : len(self._numbers)]
         some = np.maximum(count, 1.0)
         mean = shift + total / some
@@ -101,19 +96,17 @@ class Medians(GroupScales):
         self._robust: list[list[tuple[float, float]]] = []
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch; CohortError where rows of a group come after those of another."""
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
             if self._numbers.setdefault(name, len(self._numbers)) < len(self._numbers) - 1:
-                raise CohortError(
-                    "rows of a group do not stand together, as normalising by the median needs it; "
-                    "sort the table by its group"
-                )
+                needs = "as normalising by the median needs it; sort the table by its group"
+                raise CohortError(f"rows of a group do not stand together, {needs}")
             if len(self._numbers) > len(self._robust) + 1:
                 self._conclude()
             self._held.append(values[rows])
 
-    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def scales(self) -> tuple[np.ndarray, np.ndarray]:
         if self._held:
             self._conclude()
         centre, spread = np.reshape(self._robust, (-1, len(self.columns), 2)).transpose(2, 0, 1)

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort, joined
-from screening.data.inference import Ask, proposed, summarise, with_features
+from screening.data.inference import Ask, completed, proposed
 from screening.data.stream import BATCH_ROWS, CohortStream, contract_of, opened
 from screening.errors import CohortError
 from screening.io.opening import Readable
@@ -88,13 +88,10 @@ def read_cohort(
         contract, label=label, positive=positive, id=id, group=group, drop=drop, neighbourhood=neighbourhood
     )
     files, given = opened(source, given)
-    complete, notes = given, list[str]()
-    if not given.features:
-        complete, notes = (
-            proposed(files, given, independent=independent)
-            if propose
-            else with_features(summarise(files, given), given)
-        )
+    if propose and not given.features:
+        complete, notes = proposed(files, given, independent=independent)
+    else:
+        complete, notes = completed(files, given)
     return joined(list(CohortStream(files, complete, batch_rows, complete.label, need_label, notes)))
 
 
@@ -109,7 +106,7 @@ def check_cohort(
     given = contract_of(contract, label=label)
     try:
         files, given = opened(source, given)
-        complete, notes = (given, []) if given.features else with_features(summarise(files, given), given)
+        complete, notes = completed(files, given)
         if not to_score and not complete.label:
             notes = [*notes, "no column is named as the outcome: to train, set `label`, or give --label"]
         stream = CohortStream(files, complete, BATCH_ROWS, label, bool(label), notes, gates, to_score)
@@ -125,9 +122,8 @@ def starter_contract(
 ) -> tuple[Contract, list[str]]:  # fmt: skip
     """A contract for a table, for a person to review, and notes on what was guessed.
 
-    Roles (`label`, `positive`, `id`, `group`, `time`, `drop`) that are not given are guessed, and `ask` may
-    correct each guess. The table is read with it: what cannot be read is said now, with place and remedy, and
-    not by the next command.
+    Roles that are not given are guessed, and `ask` may correct each guess. The table is read with it: what
+    cannot be read is said now and not by the next command.
     """
     files, given = opened(source, contract_of(None, None, **roles).with_roles(capacity=capacity))
     contract, notes = proposed(files, given, ask)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -21,7 +20,7 @@ from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
 from screening.errors import CohortError, UsageError
-from screening.io.columns import Columns, stretches
+from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
 from screening.monitoring.drift import Gates
@@ -32,33 +31,17 @@ BATCH_ROWS = 65536
 HELD_ROWS = 1 << 19
 
 
-@dataclass(frozen=True)
-class TypedBlock:
-    """Rows of a table as they were typed, sound or not.
-
-    `faults`: column, kind and mask of each; `unlisted`: by column the rows whose text the contract has not.
-    """
-
-    file: str
-    first_row: int
-    rows: Cohort
-    faults: list[Fault]
-    unlisted: Mapping[str, np.ndarray]
-
-
 class CohortStream:
     """A cohort read in batches by a complete contract; made by `open_cohort`.
 
-    Iterating reads the table once and gives its sound rows as `Cohort` batches in row order. Violations are
-    raised together at the end; from the first that the contract does not leave out, no more rows are given:
-    what is made of the rows stands only once the iteration has ended well. A reading goes before only where a
-    row cannot be judged without those behind it: of the ids, where rows with a repeated one are left out; of
-    all columns, where features are normalised within groups.
+    Iterating reads the table once and gives its sound rows in their order. Violations are raised together at
+    the end; from the first that the contract does not leave out, no more rows are given: what is made of the
+    rows stands only once the iteration has ended well. A reading goes before only where rows with a repeated
+    id are left out, or features are normalised within groups.
 
     `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
     decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
-    `by_group`: batches are one group each, and memory is bounded by the largest of them. `refused`: rows left
-    out by reason; it, `n_rows` and what `notes` say of the rows are known once the table was read.
+    `refused` (rows left out by reason), `n_rows` and notes on the rows are known once the table was read.
     """
 
     def __init__(
@@ -74,11 +57,9 @@ class CohortStream:
         self.gates, self.to_score, self.by_group = gates, to_score, by_group
         self.refused: dict[str, int] = {}
         self.n_rows = 0
-        self._checked = False
-        # Hashes of ids that repeat, and the places of their rows, where such rows are left out.
-        self._repeats: tuple[np.ndarray, np.ndarray] | None = None
+        # Hashes of ids that repeat, where such rows are left out.
+        self._repeats: np.ndarray | None = None
         self._scales: list[GroupScales] | None = None  # Known once the whole table was read.
-        self._normalised = [name for name, feature in contract.features.items() if feature.normalise]
         self._display = contract.display if to_score else []
         self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
         refuse_absent(source, self._columns)
@@ -93,71 +74,68 @@ class CohortStream:
             pass
 
     def __iter__(self) -> Iterator[Cohort]:
-        return whole_groups(self._batches()) if self.by_group else self._batches()
+        batches = (self._normalised(rows.take(sound)) for rows, sound in self._sound())
+        return whole_groups(batches) if self.by_group else batches
 
-    def _batches(self) -> Iterator[Cohort]:
-        for typed, sound in self._sound():
-            rows = typed.rows if sound.all() else typed.rows.take(sound)
-            values = rows.values
-            for scales in self._scales or ():
-                values = scales.applied(np.asarray(rows.group), values)
-            raw = {name: rows.values[name] for name in self._normalised} or None
-            yield replace(rows, values=values, raw=raw)
+    def _normalised(self, rows: Cohort) -> Cohort:
+        values = rows.values
+        for scales in self._scales or ():
+            values = scales.applied(np.asarray(rows.group), values)
+        raw = {name: rows.values[name] for scales in self._scales or () for name in scales.columns}
+        return replace(rows, values=values, raw=raw or None)
 
-    def _sound(self) -> Iterator[tuple[TypedBlock, np.ndarray]]:
+    def _sound(self) -> Iterator[tuple[Cohort, np.ndarray]]:
         """The table in blocks, each with a mask of its sound rows."""
         self._read_before()
         violations, ids = Violations(self.contract), DuplicateIds()
         # A table that is read again was counted before.
-        gates = None if self._checked else self.gates
-        for typed in self._blocks(violations):
-            rows = typed.rows
+        gates = None if self.n_rows else self.gates
+        for file, block, numbers in self._cells(self._columns, violations):
+            rows, faults, unlisted = self._typed(file, block, numbers)
             if self.contract.id and self._repeats is None:
                 ids.add(rows.id)
             if gates:
                 # Values that break the contract count too: a column in other units breaks it in every row.
-                gates.add(rows.values, rows.group, typed.unlisted)
-            sound = violations.add_block(typed.file, typed.first_row, typed.faults, self._repeated(rows))
+                gates.add(rows.values, rows.group, unlisted)
+            sound = violations.add_block(file.name, block, faults)
             if sound.any() and not violations.stopped:
-                yield typed, sound
-        if self.contract.id:
-            _, rows_repeated = self._repeats or ids.repeats()
-            violations.add_repeats(self.source.files, rows_repeated)
+                yield rows, sound
+        _, positions = ids.repeats()
+        start = 0
+        for part in self.source.files if positions.size else ():
+            end = start + (part.rows or 0)
+            own = positions[(positions >= start) & (positions < end)] - start
+            violations.add(part.name, str(self.contract.id), "repeated_id", 1 + own)
+            start = end
         if gates:
             violations.whole += [f"column {stop.words} {stop.remedy}" for stop in gates.stops()]
         lines = violations.concluded(len(self.source.files) > 1)
-        if not self._checked:
+        if not self.n_rows:
             self.notes += [f"rows left out: {line}" for line in lines]
             self.notes += gates.notes() if gates else []
             self.refused.update(violations.refused)
-            self.n_rows, self._checked = violations.n_rows, True
+            self.n_rows = violations.n_rows
 
     def _read_before(self) -> None:
-        """Read what must be known of the whole table before the first row can be judged; mostly nothing."""
+        """Read what must be known of the whole table before its first row can be judged."""
+        aside = Violations(self.contract)
         if self.contract.id and self.contract.on_violation != "stop" and self._repeats is None:
             ids = DuplicateIds()
-            for _, block, _ in self._cells([self.contract.id], Violations(self.contract)):
+            for _, block, _ in self._cells([self.contract.id], aside):
                 ids.add(read_text(block.columns[self.contract.id], "no_id").values)
-            self._repeats = ids.repeats()
+            self._repeats, _ = ids.repeats()
         if self._scales is None:
-            features = self.contract.features
+            names: dict[str, list[str]] = {}
+            for name, feature in self.contract.features.items():
+                if feature.normalise:
+                    names.setdefault(feature.normalise, []).append(name)
             kinds = {"within_group": Moments, "within_group_robust": Medians}
-            self._scales = [
-                kind(names)
-                for normalise, kind in kinds.items()
-                if (names := [name for name in features if features[name].normalise == normalise])
-            ]
-            for typed in self._blocks(Violations(self.contract)) if self._scales else ():
-                faulty = np.any([self._repeated(typed.rows), *(mask for _, _, mask in typed.faults)], axis=0)
-                rows = typed.rows.take(~faulty)
+            self._scales = [kinds[normalise](columns) for normalise, columns in names.items()]
+            for file, block, numbers in self._cells(self._columns, aside) if names else ():
+                rows, faults, _ = self._typed(file, block, numbers)
+                sound = rows.take(aside.add_block(file.name, block, faults))
                 for scales in self._scales:
-                    scales.add(np.asarray(rows.group), rows.values)
-
-    def _repeated(self, rows: Cohort) -> np.ndarray:
-        """Rows to leave out because their id stands elsewhere in the table too."""
-        if self._repeats is None or not self._repeats[0].size:
-            return np.zeros(rows.n_rows, dtype=bool)
-        return np.isin(hashed(rows.id), self._repeats[0])
+                    scales.add(np.asarray(sound.group), sound.values)
 
     def _cells(
         self, columns: Sequence[str], violations: Violations
@@ -177,84 +155,66 @@ class CohortStream:
                 violations.whole += error.violations
             before += file.rows or 0
 
-    def _blocks(self, violations: Violations) -> Iterator[TypedBlock]:
-        for file, block, rows in self._cells(self._columns, violations):
-            yield self._typed(file, block, rows)
-
-    def _typed(self, file: Part, block: Block, rows: np.ndarray) -> TypedBlock:
-        contract, cells = self.contract, block.columns
+    def _typed(
+        self, file: Part, block: Block, numbers: np.ndarray
+    ) -> tuple[Cohort, list[Fault], dict[str, np.ndarray]]:
+        """Rows sound or not, their faults, and by column the rows whose text the contract has not."""
+        contract, cells, decimal = self.contract, block.columns, file.decimal
         broken = block.ragged | block.repeated_header
-        faults: list[Fault] = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
-        unlisted: dict[str, np.ndarray] = {}
+        noted: list[Fault] = [("", "ragged", block.ragged), ("", "repeated_header", block.repeated_header)]
 
         def kept(column: str, typed: Typed) -> np.ndarray:
-            for kind, mask in typed.faults:
-                # A broken row has no cells to blame.
-                if self.to_score and kind == "unknown_category":
-                    unlisted[column] = mask & ~broken
-                else:
-                    faults.append((column, kind, mask & ~broken))
+            # A broken row has no cells to blame.
+            noted.extend((column, kind, mask & ~broken) for kind, mask in typed.faults)
             return typed.values
-
-        def texts(columns: Sequence[str]) -> Columns | None:
-            arrays = {name: kept(name, read_text(cells[name], None, trim=True)) for name in columns}
-            return arrays or None
 
         def role(column: str | None, absent: str | None, trim: bool = False) -> np.ndarray | None:
             return kept(column, read_text(cells[column], absent, trim)) if column else None
 
         ids, group = role(contract.id, "no_id"), role(contract.group, "no_group")
         label = role(self.label, "no_label" if self.need_label else None, trim=True)
-        axes = [(name, read_coordinate(cells[name], file.decimal(name))) for name in contract.coordinates]
-        day = contract.time
-        typed = Cohort(
-            id=rows.astype(str).astype(object) if ids is None else ids,
+        axes = [kept(name, read_coordinate(cells[name], decimal(name))) for name in contract.coordinates]
+        day, features = contract.time, contract.features.items()
+        rows = Cohort(
+            id=numbers.astype(str).astype(object) if ids is None else ids,
             group=stems_of(group) if group is not None and contract.group_stem else group,
             label=None if label is None else np.where(label == None, "", label),  # noqa: E711
             time=kept(day, read_time(cells[day], contract.date_order)) if day else None,
-            coordinates=np.column_stack([kept(*axis) for axis in axes]) if axes else None,
-            subgroups=texts(contract.subgroup),
-            display=texts(self._display),
+            coordinates=np.column_stack(axes) if axes else None,
+            subgroups={name: np.asarray(role(name, None, True)) for name in contract.subgroup} or None,
+            display={name: np.asarray(role(name, None, True)) for name in self._display} or None,
             values={
-                name: kept(name, read_feature(cells[name], feature, file.decimal(name)))
-                for name, feature in contract.features.items()
+                name: kept(name, read_feature(cells[name], kind, decimal(name))) for name, kind in features
             },
             raw=None,
-            rows=rows,
+            rows=numbers,
             contract=contract,
             source=self.source,
             notes=self.notes,
             refused=self.refused,
         )
+        of_scoring = "unknown_category" if self.to_score else ""
+        unlisted = {column: mask for column, kind, mask in noted if kind == of_scoring}
+        faults = [fault for fault in noted if fault[1] != of_scoring]
         # Unseen categories that the contract does not want scored as unknown.
-        unseen = self.gates.unseen_rows(typed.values) if self.gates else {}
+        unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
             if contract.unseen_policy(name) != "unknown":
-                masks = [rows[name] for rows in (unseen, unlisted) if name in rows]
+                masks = [rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of]
                 faults.append((name, UNSEEN, np.any(masks, axis=0)))
-        faults = [fault for fault in faults if fault[2].any()]
-        return TypedBlock(file.name, block.first_row, typed, faults, unlisted)
+        if self._repeats is not None and self._repeats.size:
+            faults.append((str(contract.id), "repeated_id", np.isin(hashed(rows.id), self._repeats)))
+        return rows, [fault for fault in faults if fault[2].any()], unlisted
 
 
 def open_cohort(
-    source: Readable,
-    contract: Contract | str | Path,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    label: str | None = None,
-    gates: Gates | None = None,
-    whole_groups: bool = False,
-) -> CohortStream:
-    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each.
-
-    `contract` must name its features. A label is read only if `label` names its column. `gates` see every row
-    in the first pass.
-    """
+    source: Readable, contract: Contract | str | Path, *, batch_rows: int = BATCH_ROWS,
+    label: str | None = None, gates: Gates | None = None, whole_groups: bool = False,
+) -> CohortStream:  # fmt: skip
+    """Open a cohort for scoring, in batches of at most `batch_rows` rows, or of one group each."""
     complete = contract_of(contract)
     if not complete.features:
-        raise CohortError(
-            "the contract names no features; add [features.NAME] tables, as `screen init` writes them"
-        )
+        raise CohortError("the contract names no features; add [features.NAME], as `screen init` writes them")
     files, complete = opened(source, complete)
     return CohortStream(files, complete, batch_rows, label, gates=gates, to_score=True, by_group=whole_groups)
 
@@ -276,17 +236,15 @@ def contract_of(
 ) -> Contract:
     """The contract given (or an empty one), with roles from flags put in."""
     base = contract if isinstance(contract, Contract) else Contract.load(contract) if contract else Contract()
-    drop, positive = roles.get("drop") or [], roles.get("positive") or []
-    if isinstance(drop, str):
-        drop = [name.strip() for name in drop.split(",") if name.strip()]
-    roles["drop"] = list(dict.fromkeys([*base.drop, *drop])) if drop else None
-    roles["positive"] = [positive] if isinstance(positive, str) else [str(text) for text in positive]
-    return base.with_roles(neighbourhood=neighbourhood, **roles)
+    drop = roles.pop("drop", None) or []
+    names = [*filter(None, map(str.strip, drop.split(",")))] if isinstance(drop, str) else drop
+    dropped = [*base.drop, *names] if names else None
+    return base.with_roles(neighbourhood=neighbourhood, drop=dropped, **roles)
 
 
 def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     """The same rows, one group a batch; CohortError where rows of a group come after those of another."""
-    batches, seen = iter(batches), set[str]()
+    seen = set[str]()
     parts = (
         (name, batch.take(np.arange(rows.start, rows.stop)))
         for batch in batches
@@ -294,11 +252,7 @@ def whole_groups(batches: Iterable[Cohort]) -> Iterator[Cohort]:
     )
     for name, of_group in groupby(parts, key=itemgetter(0)):
         if name in seen:
-            for _ in batches:
-                pass  # what else is wrong with the table is said first
-            raise CohortError(
-                "rows of a group do not stand together, as lesions need it; sort the table by its group"
-            )
+            raise CohortError("rows of a group do not stand together; sort the table by its group")
         seen.add(name)
         yield joined([part for _, part in of_group])
 
@@ -319,21 +273,20 @@ class DuplicateIds:
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:
         """Hashes of repeated ids, sorted ascending, and the rows that have one, from 0."""
         n_parts = 1 + self.n_rows // HELD_ROWS
-        parts = (self._part(remainder, n_parts) for remainder in range(n_parts))
-        # 0 stands for no id.
-        repeated = pd.concat([part[part.duplicated(keep=False) & (part != 0)] for part in parts])
-        self._file.seek(0, os.SEEK_END)
-        return np.unique(repeated.to_numpy()), np.sort(repeated.index.to_numpy())
-
-    def _part(self, remainder: int, n_parts: int) -> pd.Series:
-        """Hashes that leave a remainder, by their rows: equal ones are in one part."""
-        parts = [pd.Series(dtype=np.uint64)]
-        self._file.seek(0)
-        for start in range(0, self.n_rows, HELD_ROWS):
-            held = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
-            members = np.flatnonzero(held % np.uint64(n_parts) == remainder)
-            parts.append(pd.Series(held[members], index=start + members))
-        return pd.concat(parts[1:] or parts)
+        repeated = [pd.Series(dtype=np.uint64)]
+        # Equal hashes leave one remainder, and so many rows are held at a time.
+        for remainder in range(n_parts):
+            parts = []
+            self._file.seek(0)
+            for start in range(0, 1 + self.n_rows, HELD_ROWS):
+                hashes = np.frombuffer(self._file.read(8 * HELD_ROWS), np.uint64)
+                members = np.flatnonzero(hashes % np.uint64(n_parts) == remainder)
+                parts.append(pd.Series(hashes[members], index=start + members))
+            part = pd.concat(parts)
+            # 0 stands for no id.
+            repeated.append(part[part.duplicated(keep=False) & (part != 0)])
+        rows = pd.concat(repeated)
+        return np.unique(rows.to_numpy()), np.sort(rows.index.to_numpy())
 
 
 def hashed(ids: np.ndarray) -> np.ndarray:

@@ -20,7 +20,6 @@ from screening.io.number_formats import (
     fast_numbers,
     parsed_number,
     trimmed,
-    truths,
 )
 from screening.monitoring.drift import SampledValues
 
@@ -31,8 +30,6 @@ OTHER = r"^\d{1,2}[-/.]"
 # Numbers that questionnaires and laboratories write for "not known": -1, -9, 99, -999, 8888.
 REPEATED = (float(digit * n) for digit in "789" for n in range(2, 16))
 CODES = frozenset((-1.0, -7.0, -8.0, -9.0)).union(*((code, -code) for code in REPEATED))
-# So many times the middle nine tenths of the numbers beyond them: heavy tails of laboratories reach 50.
-STRAY = 100
 WORDS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 PATIENT = "patient|pat|subject|person|proband"
 WHOSE = "patient|pat|case|fall|subject|encounter|visit|stay|admission|accession|dossier|séjour"
@@ -105,26 +102,21 @@ BEFORE = re.compile(
     r"prior|prev|past|hist|family|mother|father|parent|sibling|\blast\b|since|before|vorher|fr[uü]her|anamnes|famili"
     r"|ant[ée]c[ée]d|anterior|precedent|nasal|wound|nipple|vagin|\beyes?\b|\bears?\b|purulent|urethr|risk|predict"
 )
-PARTS = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])|[\W_]+")
+
+
+def _in_words(column: str) -> str:
+    """A column's name as small words, parted by spaces: CaseID is "case id"."""
+    return " ".join(WORDS.findall(column)).lower()
 
 
 def is_called(column: str, *roles: str) -> bool:
-    """Whether a column is called as those of one of these roles are.
-
-    >>> is_called("CaseID", "row"), is_called("case no", "patient"), is_called("Patient-ID", "patient")
-    (True, False, True)
-    """
-    name = " ".join(WORDS.findall(column)).lower()
-    return any(re.fullmatch(ROLES[role], name) for role in roles)
+    """Whether a column is called as those of one of these roles are, such as "CaseID" as a row is."""
+    return any(re.fullmatch(ROLES[role], _in_words(column)) for role in roles)
 
 
 def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
-    """Whether a column is called as what is known only after the outcome, or, if asked, as any time at all.
-
-    >>> is_after_outcome("FollowUpDays"), is_after_outcome("time"), is_after_outcome("time", or_any_time=True)
-    (True, False, True)
-    """
-    name = " ".join(filter(None, PARTS.split(column))).lower()
+    """Whether a column is called as what is known only after the outcome, or, if asked, as any time."""
+    name = _in_words(column)
     after = AFTER.search(name) or (or_any_time and WHENEVER.fullmatch(name))
     return bool(after) and not BEFORE.search(name)
 
@@ -134,13 +126,13 @@ class ColumnSummary:
 
     `faults`: cells of texts that are no numbers, by kind as `parsed_number` names it; `missing_codes` and
     `odd_texts` are some of them. `counts`: rows of each text, where they are few. `zero_led`: whether digits
-    stand behind a zero, as codes are written. `clocked`: times of day or durations.
+    stand behind a zero, as codes are written.
     """
 
     def __init__(self) -> None:
         self.rows = self.present = self.numbers = self.dates = 0
         self.unreadable = self.native = self.native_boolean = False
-        self.zero_led = self.clocked = self.day_or_month_first = False
+        self.zero_led = self.day_or_month_first = False
         self.faults: Counter[str] = Counter()
         self.missing_codes: set[str] = set()
         self.odd_texts: set[str] = set()
@@ -166,7 +158,6 @@ class ColumnSummary:
 
     @property
     def texts(self) -> set[str]:
-        """The distinct texts, of many of them some."""
         return {*self._texts.to_pylist()}
 
     @property
@@ -174,16 +165,8 @@ class ColumnSummary:
         return len(self._texts)
 
     @property
-    def many_texts(self) -> bool:
-        return self.n_texts > MOST_TEXTS
-
-    @property
     def constant(self) -> bool:
         return self.n_texts <= 1 if not self.native else self.low == self.high
-
-    @property
-    def boolean_words(self) -> bool:
-        return self.native_boolean or truths(text.as_py().lower() for text in self._texts)
 
     @property
     def ticked(self) -> bool:
@@ -191,28 +174,14 @@ class ColumnSummary:
         few = 0 < self.present < self.rows and self.n_texts <= 2 * len(MARKS)
         return few and {text.lower() for text in self.texts} <= MARKS
 
-    @cached_property
-    def _percentiles(self) -> np.ndarray:
-        """The 1st, 5th, 95th and 99th percentile of the sampled numbers but far codes; none of no numbers."""
-        numbers = self._sample.values[~np.isin(self._sample.values, self.far_codes)]
-        return np.percentile(numbers, [1, 5, 95, 99]) if numbers.size else np.zeros(0)
-
     def usual_range(self) -> tuple[float, float] | None:
-        """The 1st and the 99th percentile, as finely as a hundredth of what lies between them."""
-        if not self._percentiles.size:
+        """The 1st and 99th percentile but for far codes, as finely as a hundredth of what lies between."""
+        numbers = self._sample.values[~np.isin(self._sample.values, self.far_codes)]
+        if not numbers.size:
             return None
-        low, high = self._percentiles[[0, -1]]
+        low, high = np.percentile(numbers, [1, 99])
         digits = 2 - math.floor(math.log10(high - low)) if high > low else 6
         return round(float(low), digits), round(float(high), digits)
-
-    @property
-    def stray(self) -> bool:
-        """Whether a number lies so far out that a decimal point may be lost in it, or a unit mistaken."""
-        if self.far_codes or not self._percentiles.size:
-            return False
-        least, most = self._percentiles[1:3]
-        reach = STRAY * (most - least)
-        return bool(reach > 0 and not least - reach <= self.low <= self.high <= most + reach)
 
     @cached_property
     def far_codes(self) -> list[float]:
@@ -221,14 +190,14 @@ class ColumnSummary:
         # What lies farthest out is a code then; most columns have none and need not be sorted.
         if not values.size or CODES.isdisjoint((values.min(), values.max())):
             return []
-        distinct, counts = np.unique(values, return_counts=True)
-        like_codes = np.isin(distinct, [*CODES])
-        others = distinct[~like_codes]
+        like_codes = np.isin(values, [*CODES])
+        codes, counts = np.unique(values[like_codes], return_counts=True)
+        others = np.unique(values[~like_codes])
         if others.size < 2:
             return []
         reach = others[-1] - others[0]
-        far = (distinct < others[0] - reach) | (distinct > others[-1] + reach)
-        return distinct[like_codes & far & (counts > 1)].tolist()  # type: ignore[no-any-return]
+        far = (codes < others[0] - reach) | (codes > others[-1] + reach)
+        return codes[far & (counts > 1)].tolist()  # type: ignore[no-any-return]
 
     @property
     def on_grid(self) -> bool:
@@ -237,11 +206,11 @@ class ColumnSummary:
         return self.numbers == self.rows and (self.whole or 2 * np.unique(values).size <= values.size)
 
     def add(self, cells: pa.Array | pa.ChunkedArray, decimal: str) -> None:
-        """Take in one batch of the column."""
         cells = plain(cells)
         self.rows += len(cells)
+        dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
         # Texts of numbers take their time, and of many more than are kept none is needed.
-        column = None if self.many_texts and is_numeric(cells) else texts(cells)
+        column = None if self.n_texts > MOST_TEXTS and is_numeric(cells) else texts(cells)
         if is_numeric(cells):
             self.native = True
             numbers = floats(cells)
@@ -249,12 +218,10 @@ class ColumnSummary:
             self._add_numbers(numbers)
             if column is not None:
                 self._add_texts(column.drop_null())
-        elif pa.types.is_temporal(cells.type):
+        elif dated:
             self.present += len(cells) - cells.null_count
-            dated = pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)
-            self.dates += dated * (len(cells) - cells.null_count)
-            self.clocked = self.clocked or not dated
-        elif column is None:
+            self.dates += len(cells) - cells.null_count
+        elif column is None or pa.types.is_temporal(cells.type):
             self.unreadable = True
         else:
             self.native_boolean = self.native_boolean or not is_text(cells)
@@ -262,32 +229,27 @@ class ColumnSummary:
             self._add_cells(trim.filter(pc.fill_null(pc.not_equal(trim, ""), False)), decimal)
 
     def _add_cells(self, given: pa.Array, decimal: str) -> None:
-        """Take in the texts of a batch that are not blank."""
         self.present += len(given)
         self.zero_led = self.zero_led or _any_like(self._add_texts(given), LED_BY_ZERO)
         numbers = fast_numbers(given, decimal)
-        if numbers is None:
-            dates = given.filter(pc.match_substring_regex(given, DATE))
-            if len(dates):
-                self.dates += len(dates)
-                self.date_orders &= date_orders(pc.unique(dates).to_pylist())
-                self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
-            numbers = self._mixed(given, decimal)
-        self._add_numbers(numbers)
-
-    def _mixed(self, given: pa.Array, decimal: str) -> np.ndarray:
-        """The numbers among texts; the others are counted by kind."""
-        numbers: list[float] = []
+        if numbers is not None:
+            return self._add_numbers(numbers)
+        dates = given.filter(pc.match_substring_regex(given, DATE))
+        if len(dates):
+            self.dates += len(dates)
+            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+            self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
+        mixed: list[float] = []
         for text, count in _counted(given).items():
             number = parsed_number(text, decimal)
             if isinstance(number, float):
-                numbers += [number] * count
+                mixed += [number] * count
                 continue
             self.faults[number] += count
             kept = self.missing_codes if number == "missing_code" else self.odd_texts
             if number in ("missing_code", "not_number", "infinite") and len(kept) <= MOST_TEXTS:
                 kept.add(text)
-        return np.array(numbers, dtype=np.float64)
+        return self._add_numbers(np.array(mixed, dtype=np.float64))
 
     def _add_numbers(self, values: np.ndarray) -> None:
         values = values[np.isfinite(values)]
@@ -301,7 +263,7 @@ class ColumnSummary:
     def _add_texts(self, given: pa.Array) -> pa.Array:
         """Take in texts; returns the distinct ones."""
         distinct = pc.unique(given)
-        if not self.many_texts:
+        if self.n_texts <= MOST_TEXTS:
             some = distinct.slice(0, MOST_TEXTS + 1).cast(pa.string())
             self._texts = pc.unique(pa.concat_arrays([self._texts, some]))
         if len(distinct) <= MOST_COUNTED >= self.n_texts:

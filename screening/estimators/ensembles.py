@@ -87,7 +87,9 @@ class FoldEnsemble:
         """
         parts = [machine.passes_kept.rows for machine in self.kernel_machines]
         together = np.concatenate(parts)
-        alike = np.unique(as_bytes(together), return_inverse=True)[1].ravel()
+        # Two are alike where all their bytes are.
+        whole = together.view(np.dtype((np.void, together.itemsize * together.shape[1]))).ravel()
+        alike = np.unique(whole, return_inverse=True)[1].ravel()
         ends = np.cumsum([len(part) for part in parts])[:-1]
         copy = np.concatenate([occurrence(part) for part in np.split(alike, ends)])
         names = alike * (int(copy.max()) + 1) + copy
@@ -99,7 +101,14 @@ class FoldEnsemble:
         """Whether the machines average to a single one, so that more of them cost no more at scoring."""
         if not self.kernel_machines:
             return all(machine.linear for machine in self.machines)
-        return all(self._is_linear(machine) for machine in self.kernel_machines)
+        kernel = self.kernel_machines[0].passes_kept.kernel
+        return all(
+            machine.linear
+            and len(machine.passes_kept.chain) == 1
+            and machine.passes_kept.kernel == kernel
+            and (self.kind != "multi_class" or len(machine.classes_) == self.n_outputs)
+            for machine in self.kernel_machines
+        )
 
     @cached_property
     def _one(self) -> KernelExpansion | None:
@@ -116,12 +125,6 @@ class FoldEnsemble:
         labels, plain = np.sign(weights).astype(np.int8), np.ones((len(rows), 1))
         first = self.kernel_machines[0].passes_kept
         return replace(first, rows=rows, support=np.arange(len(rows)), chain=(Pass(dual, labels, plain),))
-
-    def _is_linear(self, machine: KernelMachine) -> bool:
-        passes = machine.passes_kept
-        whole = self.kind != "multi_class" or len(machine.classes_) == self.n_outputs
-        same = passes.kernel == self.kernel_machines[0].passes_kept.kernel
-        return len(passes.chain) == 1 and machine.linear and whole and same
 
     def state(self) -> dict[str, np.ndarray]:
         """The fitted state as arrays: what machines share once, then each machine's own."""
@@ -155,12 +158,6 @@ class FoldEnsemble:
                 own["rows"] = np.ascontiguousarray(state["rows"][own.pop("places")])
             machines.append(build().restore(own))
         return cls(machines, kind, n_outputs, bundles if "bundled" in state else None)
-
-
-def as_bytes(rows: np.ndarray) -> np.ndarray:
-    """Each row of numbers as a single value, shape (n,): two are equal where all their bytes are."""
-    whole = np.ascontiguousarray(rows, dtype=np.float64)
-    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
 
 
 def occurrence(values: np.ndarray) -> np.ndarray:

@@ -29,7 +29,6 @@ def frame_of(columns: Columns) -> pd.DataFrame:
 
 
 def count_rows(columns: Columns) -> int:
-    """How many rows there are; none of no columns."""
     return next(map(len, columns.values()), 0)
 
 
@@ -83,10 +82,7 @@ def floats(cells: pa.Array) -> np.ndarray:
 
 
 def texts(cells: pa.Array) -> pa.Array | None:
-    """The column as text, null where missing; None where its kind has no text (nested, binary).
-
-    Whole numbers get their decimal text, also where Parquet holds them as floats.
-    """
+    """The column as text, whole numbers without a point; None where its kind has no text (nested, binary)."""
     kind = cells.type
     if is_text(cells):
         return cells

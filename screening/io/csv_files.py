@@ -1,7 +1,7 @@
 """CSV files: their encoding, delimiter and decimal mark, and their rows as text, read by Arrow in blocks.
 
-Arrow is lenient with quotes and says nothing of one that is never closed: a file that has quotes is gone
-through once by Python's strict reader, which tells the row that cannot be read.
+Arrow says nothing of a quote that is never closed: a file that has quotes is gone through once by Python's
+strict reader, which tells the row that cannot be read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import csv
 import gzip
 import io
 import itertools
-import os
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -43,24 +42,14 @@ BOMS = {
 STRANGERS = {
     b"PK\x03\x04": "a zip archive and no Excel workbook; unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
-    b"<stata_dta>": "a Stata file; export the table as CSV (UTF-8) or Parquet",
-    b"$FL2": "an SPSS file; export the table as CSV (UTF-8) or Parquet",
-    b"<": "a web page or XML; export the table as CSV (UTF-8)",
+    b"<": "a web page, XML or a Stata file; export the table as CSV (UTF-8)",
     b"{": "JSON; export the table as CSV (UTF-8) or Parquet",
     b"[": "JSON; export the table as CSV (UTF-8) or Parquet",
-    b"%PDF": "a PDF; export the table as CSV (UTF-8)",
-    b"BZh": "a bzip2 archive; unpack it",
-    b"\xfd7zXZ": "an xz archive; unpack it",
-    b"\x28\xb5\x2f\xfd": "a zstandard archive; unpack it",
 }
 
 
 class CsvFile(TableFile):
-    """A CSV file.
-
-    `head` is the text above the first row, `quoted` whether there are quotes somewhere, `broken` the number
-    of the first row that cannot be read.
-    """
+    """A CSV file: `head` is the text above the first row, `broken` the first row that cannot be read."""
 
     kind, suffixes = "CSV", (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -71,16 +60,11 @@ class CsvFile(TableFile):
             if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):
                 raise CohortError(f"{path.name}: this is {kind}")
         if path.name.lower().endswith((".parquet", ".pq")):
-            raise CohortError(
-                f"{path.name}: not a Parquet file; name it .csv if it is text, or export it again"
-            )
+            raise CohortError(f"{path.name}: not a Parquet file; name it .csv, or export it again")
         return True
 
     def read_header(self) -> None:
-        """Find the encoding by the whole of the file, delimiter and decimal marks by its first rows.
-
-        Raises CohortError: not text, no header, a header that looks like a data row.
-        """
+        """Find the encoding by the whole of the file, delimiter and decimal marks by its first rows."""
         self.encoding, self.quoted = _encoding(self.path)
         with self._text() as stream:
             text = stream.read(SAMPLE)
@@ -92,51 +76,42 @@ class CsvFile(TableFile):
         if not rows:
             raise CohortError(f"{self.name}: the file is empty; export it again")
         self.header = [name.strip() for name in rows[0]]
-        _refuse_headless(self.name, self.header)
-        if len(self.header) == 1:
-            _refuse_one_column(self.name, body)
+        _refuse_header(self.name, self.header, body)
         lines = io.StringIO(body, newline="")
         next(cells for cells in csv.reader(lines, delimiter=self.delimiter) if any(map(str.strip, cells)))
         self.head = text[: len(text) - len(body) + lines.tell()]
         self.decimal_mark, self.other_marks = decimal_marks(rows[1:], self.header, self.delimiter)
-        marks = ", decimal comma" if self.decimal_mark == "," else ""
-        if self.other_marks:
-            mark = "point" if marks else "comma"
-            marks += f"{', but' if marks else ','} decimal {mark} in {', '.join(self.other_marks)}"
-        self.note = f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}{marks}"
+        self.note = f"CSV, delimiter {DELIMITERS[self.delimiter]}, encoding {self.encoding}"
+        if self.decimal_mark == "," or self.other_marks:
+            also = f" (not in {', '.join(self.other_marks)})" if self.other_marks else ""
+            self.note += f", decimal {'comma' if self.decimal_mark == ',' else 'point'}{also}"
         self.broken = self._broken_row() if self.quoted else None
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order; cells are text, blank lines no rows.
-
-        Raises CohortError: a row cannot be read; those before it were given.
-        """
+        """Yield the rows in order, as text; CohortError at one that cannot be read."""
         if not self.head.endswith(("\n", "\r")):
             return
         first, broken = 1, self.broken
         try:
-            for batch in self._arrow_batches([self.header.index(name) for name in wanted]):
-                yield batch.slice(0, broken - first) if broken else batch
-                first += batch.num_rows
-                if broken and first >= broken:
-                    break
+            with _opened(self.path) as stream:
+                for batch in self._arrow_batches(stream, [self.header.index(name) for name in wanted]):
+                    yield batch.slice(0, broken - first) if broken else batch
+                    first += batch.num_rows
+                    if broken and first >= broken:
+                        break
         except pa.ArrowInvalid:
             # Arrow refuses a file without rows, and a line that is longer than its blocks.
             broken = broken or self._broken_row()
-            with self._text() as stream:
-                empty = not stream.read(len(self.head) + BLOCK_BYTES)[len(self.head) :].strip()
+            with self._text() as text:
+                empty = not text.read(len(self.head) + BLOCK_BYTES)[len(self.head) :].strip()
             if broken is None and not empty:
-                raise CohortError(
-                    f"{self.name}: a line behind row {first - 1} is far longer than the header; "
-                    "is a line end missing?"
-                ) from None
+                line = f"a line behind row {first - 1} is far longer than the header"
+                raise CohortError(f"{self.name}: {line}; is a line end missing?") from None
         if broken:
-            raise CohortError(
-                f"{self.name}, row {broken}: a quote is not closed or stands inside a cell, or a cell has "
-                "over 131072 characters; double the quotes inside cells, or export the file again"
-            )
+            fault = "a quote is not closed or stands inside a cell, or a cell has over 131072 characters"
+            raise CohortError(f"{self.name}, row {broken}: {fault}; double the quotes inside cells")
 
-    def _arrow_batches(self, columns: list[int]) -> Batches:
+    def _arrow_batches(self, stream: BinaryIO, columns: list[int]) -> Batches:
         """Rows as Arrow reads them, some columns, and two masks: rows of other widths, repeated headers."""
         names = [str(number) for number in range(len(self.header))]
         above = len(re.findall(r"\r\n|\r|\n", self.head))
@@ -147,10 +122,7 @@ class CsvFile(TableFile):
             return "skip"
 
         reader = arrow_csv.open_csv(
-            # By its bytes: Arrow takes no text for a path that is not UTF-8.
-            pa.input_stream(
-                pa.OSFile(os.fsencode(self.path)), compression="gzip" if _packed(self.path) else None
-            ),
+            stream,
             # Rows have numbers only where one thread reads them.
             arrow_csv.ReadOptions(
                 use_threads=False,
@@ -180,7 +152,11 @@ class CsvFile(TableFile):
             ragged = np.zeros(batch.num_rows + len(skipped), dtype=bool)
             ragged[skipped] = True
             first += len(ragged)
-            cells, repeated = batch.columns, self._repeats_header(batch)
+            cells, repeated = batch.columns, pa.array(np.ones(batch.num_rows, dtype=bool))
+            for name, column in zip(batch.schema.names, cells, strict=True):
+                if pc.any(repeated).as_py():
+                    same = pc.equal(pc.utf8_trim_whitespace(column), self.header[int(name)])
+                    repeated = pc.and_(repeated, same)
             if skipped:
                 # Such a row keeps its place, its cells being empty.
                 whole = pa.array(np.cumsum(~ragged) - 1, mask=ragged)
@@ -190,15 +166,6 @@ class CsvFile(TableFile):
                 [*cells[: len(columns)], pa.array(ragged), repeated],
                 [*map(str, columns), "ragged", "repeated"],
             )
-
-    def _repeats_header(self, batch: pa.RecordBatch) -> pa.Array:
-        """Which rows are the header once more, as far as their columns are read."""
-        same = pa.array(np.ones(batch.num_rows, dtype=bool))
-        for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-            if not pc.any(same).as_py():
-                break
-            same = pc.and_(same, pc.equal(pc.utf8_trim_whitespace(cells), self.header[int(name)]))
-        return same
 
     def _broken_row(self) -> int | None:
         """The first row that Python's strict reader refuses."""
@@ -218,80 +185,67 @@ class CsvFile(TableFile):
 
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
     """The first rows of a text that have a filled cell."""
+    filled = (
+        cells
+        for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        if any(map(str.strip, cells))
+    )
     rows: list[list[str]] = []
-    try:
-        for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            if any(map(str.strip, cells)):
-                rows.append(cells)
-            if len(rows) > SAMPLE_ROWS:
-                return rows
-    except csv.Error:
-        return rows
+    with contextlib.suppress(csv.Error):
+        for cells in itertools.islice(filled, 1 + SAMPLE_ROWS):
+            rows.append(cells)
     # The last row may be cut by the end of the sample.
-    return rows[:-1] if len(text) >= SAMPLE and len(rows) > 1 else rows
+    return rows[:-1] if len(text) >= SAMPLE and 1 < len(rows) <= SAMPLE_ROWS else rows
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the header, then the one with most cells.
-
-    Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
-    """
+    """The delimiter under which most rows have as many cells as the header, then the one with most cells."""
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths = [len(cells) for cells in _parsed(text, delimiter)[:200]] or [0]
         return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
 
+    # Spaces part words too: they are the delimiter only where no other is, and all rows have as many.
     *usual, space = DELIMITERS
     best = max(usual, key=fit)
     return space if fit(best)[1] == 0 and fit(space)[0] == 1 and fit(space)[1] > 2 else best
 
 
-def _refuse_one_column(name: str, text: str) -> None:
-    """Say what stands in the way where a header has one cell and the rows have several."""
+def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
+    """CohortError where the first row holds no names, or a title, or names of columns in another form."""
+    named = [cell for cell in header if cell]
+    numbers = [float(cell) for cell in named if NUMBER.fullmatch(cell)]
+    # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
+    rising = len(numbers) > 2 and all(low < high for low, high in itertools.pairwise(numbers))
+    if not rising and len(numbers) * 2 > len(named):
+        # The names are not shown: here they are a patient's values.
+        raise CohortError(f"{name}, first row: it looks like a patient's row; add a header row above it")
+    if len(header) > 1:
+        return
     *usual, _ = DELIMITERS
     for delimiter in usual:
         widths = Counter(len(cells) for cells in _parsed(text, delimiter)[1:])
         for width, often in widths.most_common(1):
             if width > 2 and often > widths.total() / 2:
-                raise CohortError(
-                    f"{name}, first row: one cell above rows of {width}; is it a title? "
-                    "The column names come first: remove what stands above them"
-                )
-    header, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
+                title = f"one cell above rows of {width}; is it a title?"
+                raise CohortError(f"{name}, first row: {title} Remove what stands above the column names")
+    first, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
     # R writes the names of rows without one of their column.
-    if header > 2 and rows and sum(width in (header, header + 1) for width in rows) > 0.9 * len(rows):
+    if first > 2 and rows and sum(width in (first, first + 1) for width in rows) > 0.9 * len(rows):
         raise CohortError(
             f"{name}: its columns are parted by spaces, and not by one each; write it with commas: in R "
             "write.csv(x, file, row.names = FALSE), in pandas read_csv(file, sep=r'\\s+').to_csv(file)"
         )
 
 
-def _refuse_headless(name: str, header: Sequence[str]) -> None:
-    named = [text for text in header if text]
-    numbers = [float(text) for text in named if NUMBER.fullmatch(text)]
-    # Columns may be called 0, 1, 2 or by wavelength: numbers that only rise are names.
-    rising = len(numbers) > 2 and all(low < high for low, high in itertools.pairwise(numbers))
-    if not rising and len(numbers) * 2 > len(named):
-        # The names are not shown: here they are a patient's values.
-        raise CohortError(
-            f"{name}, first row: it looks like a patient's row, not like column names; add a header row"
-        )
-
-
-def _packed(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(2) == GZIPPED
-
-
 def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if _packed(path) else path.open("rb")
+    with path.open("rb") as stream:
+        packed = stream.read(2) == GZIPPED
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
 
 
 def _encoding(path: Path) -> tuple[str, bool]:
-    """Encoding that the whole file agrees with: a byte-order mark, UTF-8, cp1252, else latin-1.
-
-    And whether it has quotes.
-    """
+    """Encoding of the whole file: a byte-order mark, UTF-8, cp1252, else latin-1; and if it has quotes."""
     with _opened(path) as stream:
         head = stream.read(1 << 16)
     marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
@@ -307,17 +261,12 @@ def _encoding(path: Path) -> tuple[str, bool]:
             break
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if encoding != "utf-8" and control > len(head) / 50:
-        raise CohortError(
-            f"{path.name}: binary content, not a table; export it as CSV in UTF-8 or as Parquet"
-        )
+        raise CohortError(f"{path.name}: binary content, not a table; export it as CSV in UTF-8")
     return encoding, quoted
 
 
 def _has_quotes(path: Path, encoding: str) -> bool:
-    """Whether there are quotes somewhere.
-
-    Raises UnicodeDecodeError: the file is written otherwise; CohortError: it holds what no text does.
-    """
+    """Whether there are quotes somewhere; UnicodeDecodeError where the file is written otherwise."""
     decoder = codecs.getincrementaldecoder(encoding)()
     lines, quoted, foreign = 1, False, False
     with _opened(path) as stream:
@@ -325,15 +274,11 @@ def _has_quotes(path: Path, encoding: str) -> bool:
             text = decoder.decode(chunk)
             if "\0" in text:
                 line = lines + text[: text.index("\0")].count("\n")
-                raise CohortError(
-                    f"{path.name}, line {line}: a NUL byte; the file is binary or was damaged, "
-                    "export it again as UTF-8"
-                )
+                raise CohortError(f"{path.name}, line {line}: a NUL byte; export the file again as UTF-8")
             lines += text.count("\n")
             quoted, foreign = quoted or '"' in text, foreign or not text.isascii()
-    if decoder.getstate()[0]:
+    if decoder.getstate()[0] and foreign:
         # A last character cut in two after others that were whole: UTF-8, but not all of it.
-        if foreign:
-            raise CohortError(f"{path.name}: cut short within a character; export it again")
-        decoder.decode(b"", final=True)
+        raise CohortError(f"{path.name}: cut short within a character; export it again")
+    decoder.decode(b"", final=True)
     return quoted

@@ -1,7 +1,6 @@
 """A table or query of a database as a cohort: read-only, in blocks, with the types that the database gives.
 
-Rows come through SQLAlchemy's server-side cursor; DuckDB streams Arrow by itself. The answer is kept in a
-private file: asked again, a database may answer with other rows, or in another order.
+The answer is kept in a private file: asked again, a database may answer with other rows or in another order.
 """
 
 from __future__ import annotations
@@ -13,13 +12,15 @@ import sqlite3
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -37,8 +38,6 @@ MOST_QUERY_BYTES = 1 << 20
 WAIT_SECONDS = 30
 # Values in memory at a time while a database is read.
 BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
-# Whose transactions are told to change nothing by a statement; SQLAlchemy tells PostgreSQL.
-READ_ONLY = ("mysql", "mariadb", "oracle")
 # What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
 SQLITE_READS = frozenset(
     (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
@@ -94,36 +93,17 @@ class Database:
 
     @property
     def name(self) -> str:
-        """The table, or the file of the query."""
         return self.table or Path(self.query or "").name
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a database gives: the query as it was sent, the columns' names, and the rows as they come."""
-
-    query: str
-    header: list[str]
-    blocks: Iterator[pa.RecordBatch]
-    how: str = "read-only"
-
-
 def read_url(text: str) -> sa.URL:
-    """A database's URL.
-
-    Raises UsageError: it is none; it is not repeated, because a password may stand anywhere in it.
-    """
+    """A database's URL; UsageError where it is none, without it: a password may stand anywhere in it."""
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
-        raise UsageError(
-            "the database's URL cannot be read; write dialect://user@host/database, duckdb:///FILE or "
-            "sqlite:///FILE"
-        ) from None
+        raise UsageError("the database's URL cannot be read; write dialect://user@host/database") from None
     if url.get_backend_name() in IN_FILES and url.database in (None, "", ":memory:"):
-        raise UsageError(
-            f"a database in memory holds nothing; give the path of a file: {url.drivername}:///FILE"
-        )
+        raise UsageError(f"a database in memory holds nothing; give its file: {url.drivername}:///FILE")
     return url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
 
 
@@ -140,16 +120,14 @@ def described(url: sa.URL) -> str:
 
 def redacted_url(text: str) -> str:
     """What may be told of a cohort's place, which may be a path, or a URL with a password."""
-    if "://" not in text:
-        return text
     try:
-        return described(sa.make_url(text))
+        return described(sa.make_url(text)) if "://" in text else text
     except (sa.exc.ArgumentError, ValueError):
         return text.partition("://")[0] + "://"
 
 
 def redacted_message(error: Exception, url: sa.URL) -> str:
-    """The first line of what a database says at the door, without anything that its URL keeps secret.
+    """The first line of what a database says at the door, without what its URL keeps secret.
 
     Errors of values (a text that is no number) are told by their kind alone: they may repeat a patient's.
     """
@@ -166,7 +144,6 @@ def redacted_message(error: Exception, url: sa.URL) -> str:
 
 
 def database_errors() -> tuple[type[Exception], ...]:
-    """What SQLAlchemy raises, and DuckDB if it is installed."""
     try:
         import duckdb
     except ImportError:
@@ -175,50 +152,40 @@ def database_errors() -> tuple[type[Exception], ...]:
 
 
 def open_database(database: Database) -> Source:
-    """Ask a database once, and keep its answer.
-
-    Raises UsageError: it cannot be reached or went away, has no such table, or refuses the query because that
-    does not only read; CohortError: columns without or with the same names.
-    """
-    url = read_url(database.url)
-    query = None
+    """Ask a database once and keep its answer; UsageError where it cannot be reached or refuses the query."""
+    url, query = read_url(database.url), None
     if database.query is not None:
         try:
             query = read_bounded(database.query, MOST_QUERY_BYTES, UsageError).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise UsageError(f"{database.name}: a query is kept as UTF-8") from None
-        if not query.strip():
-            raise UsageError(f"{database.name}: the file is empty; a query is a single SELECT")
-    ask = _of_duckdb if url.drivername == "duckdb" else _of_sql
-    place = described(url)
     try:
-        with ask(url, database, query) as answer:
-            part = KeptAnswer(database.name, place, answer)
+        part = (_of_duckdb if url.drivername == "duckdb" else _of_sql)(url, database, query)
     except database_errors() as error:
-        raise UsageError(f"{database.name} of {place}: {redacted_message(error, url)}") from None
+        raise UsageError(f"{database.name} of {described(url)}: {redacted_message(error, url)}") from None
     refuse_header(part)
-    what = "the answer to" if query else "table"
-    return Source([part], [f"{database.name}: {what} {database.name} of {place}, {answer.how}"])
+    what = "table" if query is None else "the answer to"
+    return Source([part], [f"{database.name}: {what} {database.name} of {described(url)}"])
 
 
 class KeptAnswer(Part):
-    """The answer of a database, read like a file; `sha256` is that of its values, in their order.
+    """The answer of a database to a query, read like a file; `sha256` is that of its values, in their order.
 
     It lies in a file under `TMPDIR` that nobody else can open, block by block: types may differ from block to
     block, as those of SQLite do.
     """
 
-    def __init__(self, name: str, place: str, answer: Answer):
-        self.name, self.header = name, answer.header
-        query = hashlib.sha256(answer.query.encode("utf-8", "surrogatepass")).hexdigest()
-        self.origin = {"place": place, "query_sha256": query}
+    def __init__(self, name: str, url: sa.URL, sql: str, header: list[str], blocks: Iterable[pa.RecordBatch]):
+        self.name, self.header = name, header
+        sent = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()
+        self.origin = {"place": described(url), "query_sha256": sent}
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._starts: list[int] = []
-        digest = hashlib.sha256(repr(self.header).encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(repr(header).encode("utf-8", "surrogatepass"))
         self.rows: int = 0
         try:
-            for block in answer.blocks:
+            for block in blocks:
                 self.rows += block.num_rows
                 self._starts.append(self._file.tell())
                 # Columns are found by their place: a name may occur twice until that is refused.
@@ -229,13 +196,11 @@ class KeptAnswer(Part):
         except database_errors() as error:
             # Without the database's words, which may hold values.
             kind = type(getattr(error, "orig", None) or error).__name__
-            raise UsageError(
-                f"{name}: the database stopped answering behind row {self.rows} ({kind}); nothing was kept"
-            ) from None
+            behind = f"stopped answering behind row {self.rows}"
+            raise UsageError(f"{name}: the database {behind} ({kind})") from None
         self.bytes, self.sha256 = self._file.tell(), digest.hexdigest()
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order."""
         columns = [self.header.index(name) for name in wanted]
         for start in self._starts:
             self._file.seek(start)
@@ -243,34 +208,25 @@ class KeptAnswer(Part):
                 yield stream.read_next_batch().select(columns)
 
 
-@contextmanager
-def _of_sql(url: sa.URL, database: Database, query: str | None) -> Iterator[Answer]:
-    """Ask for a table or a query in a transaction that may change nothing; it is rolled back at the end."""
+def _of_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
+    """The answer in a transaction that may change nothing; it is rolled back at the end."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
-            sql = query
-            if sql is None:
-                quoted = connection.dialect.identifier_preparer.quote_identifier
-                sql = (
-                    f"SELECT * FROM {_quoted(str(database.table), sa.inspect(connection).has_table, quoted)}"
-                )
-            sql, how = _read_only(connection, sql, database.name)
+            quoted = connection.dialect.identifier_preparer.quote_identifier
+            whole = partial(_whole, database.table, sa.inspect(connection).has_table, quoted)
+            sql = _read_only(connection, whole() if query is None else query, database.name)
             streaming = connection.execution_options(stream_results=True, no_parameters=True)
-            result = streaming.exec_driver_sql(sql)
-            if result.cursor is None or result.cursor.description is None:
-                raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
-            header = [str(column[0]) for column in result.cursor.description]
-            try:
+            with closing(streaming.exec_driver_sql(sql)) as result:
+                if result.cursor is None or result.cursor.description is None:
+                    raise UsageError(f"{database.name}: the query gives no rows; a query is a single SELECT")
+                header = [str(column[0]) for column in result.cursor.description]
                 names = [str(place) for place in range(len(header))]
                 blocks = (
                     pa.record_batch([_arrow_of(cells) for cells in zip(*rows, strict=True)], names)
                     for rows in result.partitions(_block_rows(len(header)))
                 )
-                yield Answer(sql, header, blocks, how)
-            finally:
-                result.close()
-                connection.rollback()
+                return KeptAnswer(database.name, url, sql, header, blocks)
     finally:
         engine.dispose()
 
@@ -281,18 +237,14 @@ def _engine(url: sa.URL) -> sa.Engine:
         return sa.create_engine(
             f"sqlite:///file:{path}?mode=ro&uri=true", connect_args={"timeout": WAIT_SECONDS}
         )
+    patience = {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {}
     try:
-        patience = {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {}
         return sa.create_engine(url, connect_args=patience, hide_parameters=True)
     except ModuleNotFoundError as error:
         remedy = ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
-        raise UsageError(
-            f"{url.drivername} needs the Python package {error.name}, which is not installed{remedy}"
-        ) from None
+        raise UsageError(f"{url.drivername} needs the Python package {error.name}{remedy}") from None
     except sa.exc.NoSuchModuleError:
-        raise UsageError(
-            f"SQLAlchemy knows no database called {url.drivername}; is a driver missing?"
-        ) from None
+        raise UsageError(f"SQLAlchemy knows no database called {url.drivername}") from None
 
 
 def _there(url: sa.URL) -> Path:
@@ -303,57 +255,48 @@ def _there(url: sa.URL) -> Path:
     return path
 
 
-def _read_only(connection: sa.Connection, sql: str, name: str) -> tuple[str, str]:
-    """Let the database refuse what changes anything; the query as it is sent, and how it is read.
+def _read_only(connection: sa.Connection, sql: str, name: str) -> str:
+    """Let the database refuse what changes anything, and else roll it back; the query as it is sent.
 
-    PostgreSQL's cursor takes one statement, and SQLite's driver too. Where the driver may take several, no
-    semicolon is sent.
+    The drivers of PostgreSQL and SQLite take one statement. Where one may take several, no semicolon is sent.
     """
-    backend = connection.dialect.name
+    backend, driver = connection.dialect.name, connection.connection.driver_connection
     if backend == "postgresql":
         connection.rollback()
         connection.execution_options(postgresql_readonly=True)
         # Large tables would else be read from wherever another reader is just now.
         connection.exec_driver_sql("SET LOCAL synchronize_seqscans = off")
-        return sql, "read-only"
-    if backend == "sqlite":
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
+    elif isinstance(driver, sqlite3.Connection):
         driver.set_authorizer(
             lambda action, *_: sqlite3.SQLITE_OK if action in SQLITE_READS else sqlite3.SQLITE_DENY
         )
-        return sql, "read-only"
-    bare = sql.strip().removesuffix(";")
-    if ";" in bare or [*bare.lower().split(), ""][0] not in ("select", "with"):
-        raise UsageError(
-            f"{name}: a query of {backend} begins with SELECT or WITH, and holds no semicolon but at its end"
-        )
-    if backend not in READ_ONLY:
-        return bare, "in a transaction that was rolled back"
-    connection.rollback()
-    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-    return bare, "read-only"
+    else:
+        sql = sql.strip().removesuffix(";")
+        if ";" in sql or [*sql.lower().split(), ""][0] not in ("select", "with"):
+            raise UsageError(
+                f"{name}: a query of {backend} begins with SELECT or WITH and has no semicolon inside"
+            )
+    return sql
 
 
-def _quoted(table: str, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
-    """The table as the database writes it; `schema.name` where no table has the whole name."""
-    schema, _, name = table.rpartition(".")
-    for within, called in ((None, table), (schema, name)):
+def _whole(table: str | None, has: Callable[[str, str | None], bool], quoted: Callable[[str], str]) -> str:
+    """The query for a whole table; it is of a schema where no table has `schema.name` as its name."""
+    schema, _, name = str(table).rpartition(".")
+    for within, called in ((None, str(table)), (schema, name)):
         if within != "" and has(called, within):
-            return ".".join(quoted(part) for part in (within, called) if part)
+            return f"SELECT * FROM {'.'.join(quoted(part) for part in (within, called) if part)}"
     raise UsageError(f"the database has no table or view {table} that this user may see")
 
 
 def _block_rows(n_columns: int) -> int:
-    """Rows to take from a database at a time."""
     return max(1, min(MOST_BLOCK_ROWS, BLOCK_CELLS // max(n_columns, 1)))
 
 
 def _arrow_of(cells: Sequence[object]) -> pa.Array:
-    """Values of one column, as a driver gives them, in the type that they share.
+    """Values of one column in the type that they share; those of several kinds, as in SQLite, as texts.
 
-    Values of several kinds, which SQLite may hold in one column, become texts. A column of what is no single
-    value (arrays, bytes) is kept as bytes without content, which the contract's reader refuses.
+    What is no single value (arrays, bytes) is kept as bytes without content, which the contract's reader
+    refuses.
     """
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int, float} or (len(kinds) == 1 and kinds <= TYPED):
@@ -365,32 +308,24 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
                 return pa.array([None if cell is None else float(str(cell)) for cell in cells])
     if not kinds & PLAIN:
         return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
-    texts = (str(cell) if type(cell) in PLAIN else "(no single value)" for cell in cells)
+    texts = (str(cell) if type(cell) in {*PLAIN, type(None)} else "(no single value)" for cell in cells)
     # Half a character cannot be kept as UTF-8, and is told by its number.
     encodable = (text.encode("utf-8", "backslashreplace").decode() for text in texts)
-    return pa.array(
-        [None if cell is None else text for cell, text in zip(cells, encodable, strict=True)], pa.string()
-    )
+    return pa.array(encodable, pa.string(), mask=np.array([cell is None for cell in cells]))
 
 
-@contextmanager
-def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> Iterator[Answer]:
-    """Ask for a table or a query; the file is opened read-only.
-
-    Raises UsageError: the query is not one SELECT, as DuckDB's own parser reads it.
-    """
+def _of_duckdb(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
+    """The answer to one SELECT, as DuckDB's own parser reads it."""
     with duckdb_opened(url, read_only=True) as connection:
-        sql = query
-        if sql is None:
-            table = _quoted(str(database.table), lambda *names: duckdb_has(connection, *names), duckdb_quoted)
-            sql = f"SELECT * FROM {table}"
+        whole = partial(_whole, database.table, partial(duckdb_has, connection), duckdb_quoted)
+        sql = whole() if query is None else query
         kinds = [statement.type.name for statement in connection.extract_statements(sql)]
         if kinds != ["SELECT"]:
             stated = ", ".join(kinds) or "none"
             raise UsageError(f"{database.name}: a query is a single SELECT; its statements are: {stated}")
         relation = connection.sql(sql)
         reader = relation.to_arrow_reader(_block_rows(len(relation.columns)))
-        yield Answer(sql, list(relation.columns), iter(reader))
+        return KeptAnswer(database.name, url, sql, list(relation.columns), reader)
 
 
 @contextmanager
@@ -407,14 +342,11 @@ def duckdb_opened(url: sa.URL, *, read_only: bool) -> Iterator[duckdb.DuckDBPyCo
         held = "lock" in str(error).lower()
         why = "another program has it open for writing" if held else "it is damaged, or no DuckDB file"
         raise UsageError(f"{path.name} cannot be opened: {why}") from None
-    try:
+    with connection:
         yield connection
-    finally:
-        connection.close()
 
 
 def duckdb_quoted(name: str) -> str:
-    """A name as DuckDB's SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -26,38 +26,32 @@ class ExcelFile(TableFile):
 
     @staticmethod
     def knows(path: Path, head: bytes) -> bool:
-        if not head.startswith(b"PK\x03\x04"):
+        if not head.startswith(b"PK\x03\x04") or not zipfile.is_zipfile(path):
             return False
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return "xl/workbook.xml" in archive.namelist()
-        except zipfile.BadZipFile:
-            return False
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
 
     def read_header(self) -> None:
-        """Read how the sheet is written.
-
-        Raises UsageError: python-calamine is not installed; CohortError: the sheet is empty or damaged.
-        """
+        """Read how the sheet is written; UsageError where python-calamine is not installed."""
         sheet, n_sheets, rows = self._sheet()
         self.header = [text.strip() for text in next(rows, [])]
         while self.header and not self.header[-1]:
             self.header.pop()
         if not self.header:
             raise CohortError(f"{self.name}: the first sheet is empty; move the table there")
-        sample = [_fitted(cells, len(self.header))[0] for cells in islice(rows, SAMPLE_ROWS)]
+        sample = [_fitted(cells, len(self.header)) for cells in islice(rows, SAMPLE_ROWS)]
         self.decimal_mark, self.other_marks = decimal_marks(sample, self.header, "")
         others = f" ({n_sheets - 1} other sheet{'s' * (n_sheets > 2)} not read)" if n_sheets > 1 else ""
         self.note = f"Excel workbook, sheet '{sheet}'{others}"
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        columns = [self.header.index(name) for name in wanted]
-        _, _, rows = self._sheet()
-        next(rows, None)
-        while block := [_fitted(cells, len(self.header)) for cells in islice(rows, batch_rows)]:
-            texts = [pa.array([cells[column] for cells, _ in block], pa.string()) for column in columns]
-            ragged = pa.array([more for _, more in block])
-            repeated = pa.array([cells == self.header for cells, _ in block])
+        columns, width = [self.header.index(name) for name in wanted], len(self.header)
+        rows = islice(self._sheet()[-1], 1, None)
+        while block := list(islice(rows, batch_rows)):
+            cells = [_fitted(row, width) for row in block]
+            texts = [pa.array([row[column] for row in cells], pa.string()) for column in columns]
+            ragged = pa.array([any(row[width:]) for row in block])
+            repeated = pa.array([row == self.header for row in cells])
             yield pa.record_batch([*texts, ragged, repeated], [*wanted, "ragged", "repeated"])
 
     def _sheet(self) -> tuple[str, int, Iterator[list[str]]]:
@@ -65,10 +59,8 @@ class ExcelFile(TableFile):
         try:
             from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
         except ImportError:
-            raise UsageError(
-                f"{self.name} is an Excel workbook: install python-calamine "
-                "(`pip install 'screening[xlsx]'`), or save the sheet as CSV (UTF-8)"
-            ) from None
+            install = "install python-calamine (`pip install 'screening[xlsx]'`), or save the sheet as CSV"
+            raise UsageError(f"{self.name} is an Excel workbook: {install}") from None
         try:
             # By its content: a path would be judged by its ending.
             with self.path.open("rb") as stream:
@@ -78,16 +70,14 @@ class ExcelFile(TableFile):
                 ]
                 rows = workbook.get_sheet_by_name(sheets[0]).iter_rows()
         except (OSError, IndexError, zipfile.BadZipFile, CalamineError):
-            raise CohortError(
-                f"{self.name}: the Excel workbook is damaged; save it again, or as CSV (UTF-8)"
-            ) from None
+            raise CohortError(f"{self.name}: the Excel workbook is damaged; save it again") from None
         texts = ([_text(value) for value in values] for values in rows)
         return sheets[0], len(sheets), (cells for cells in texts if any(cells))
 
 
-def _fitted(cells: list[str], width: int) -> tuple[list[str], bool]:
-    """The cells under the header, and whether others stand beside it."""
-    return (cells + [""] * width)[:width], any(cells[width:])
+def _fitted(cells: list[str], width: int) -> list[str]:
+    """The cells under the header."""
+    return (cells + [""] * width)[:width]
 
 
 def _text(value: object) -> str:

@@ -51,8 +51,9 @@ LETTERS = (
     {"y", "n"}, {"t", "f"}, {"j", "n"}, {"o", "n"}, {"s", "n"}, {"v", "f"}, {"1", "0"}, {"1.0", "0.0"},
 )
 # fmt: on
-ISO_DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](.*))?", re.ASCII)
-OTHER_DATE = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?:[T ](.*))?", re.ASCII)
+TIME = r"(?:[T ](?P<time>.*))?"
+ISO_DATE = re.compile(r"(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + TIME, re.ASCII)
+OTHER_DATE = re.compile(r"(?P<day>\d{1,2})[-/.](?P<month>\d{1,2})[-/.](?P<year>\d{4}|\d{2})" + TIME, re.ASCII)
 YEAR_OR_MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
 LONE_DIGIT = re.compile(r"(?<![\d.,])\d(?!\d)", re.ASCII)
 DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ]\d|$)"
@@ -68,21 +69,14 @@ def trimmed(cells: pa.Array) -> pa.Array:
 
 def truths(words: Iterable[str]) -> bool:
     """Whether these texts, in small letters, are yes and no of one language."""
-    distinct = set()
-    for word in words:
-        if word not in TRUE and word not in FALSE:
-            return False
-        distinct.add(word)
+    distinct = {*words}
     letters = {word for word in distinct if len(word) == 1 or word in ("1.0", "0.0")}
-    one_pair = any(letters <= pair for pair in LETTERS)
-    return bool(distinct & TRUE) and bool(distinct & FALSE) and one_pair
+    both = bool(distinct & TRUE) and bool(distinct & FALSE)
+    return both and distinct <= TRUE | FALSE and any(letters <= pair for pair in LETTERS)
 
 
 def decimal_marks(rows: list[list[str]], header: list[str], delimiter: str) -> tuple[str, dict[str, str]]:
-    """The decimal mark of a file, and the columns that are written in the other one.
-
-    A column is judged by its own cells; one that leaves it open (12,345) is written as the others are.
-    """
+    """The decimal mark of a file, and the columns in the other one; 12,345 is read as other columns are."""
     mark_of: dict[str, str] = {}
     for position, name in enumerate(header):
         cells = {cells[position].translate(SPACERS) for cells in rows if len(cells) == len(header)}
@@ -106,8 +100,8 @@ def fast_numbers(given: pa.Array, decimal: str) -> np.ndarray | None:
         values = pc.cast(given, pa.float64())
     except pa.ArrowInvalid:
         return None
-    finite = pc.all(pc.is_finite(values)).as_py()
-    return values.to_numpy(zero_copy_only=False) if finite is not False else None
+    infinite = pc.any(pc.invert(pc.is_finite(values))).as_py()
+    return None if infinite else values.to_numpy(zero_copy_only=False)
 
 
 def parsed_number(text: str, decimal: str = ".", censored: str = "refuse") -> float | str:
@@ -120,59 +114,42 @@ def parsed_number(text: str, decimal: str = ".", censored: str = "refuse") -> fl
     if NUMBER.fullmatch(point) and not (decimal == "," and "." in text):
         value = float(point)
         return value if np.isfinite(value) else "infinite"
-    bound = CENSORED.fullmatch(text)
-    if bound:
+    if bound := CENSORED.fullmatch(text):
         limit = parsed_number(bound[2], decimal)
-        if isinstance(limit, str):
-            return "not_number"
-        if censored == "refuse":
-            return "censored"
+        if isinstance(limit, str) or censored == "refuse":
+            return "not_number" if isinstance(limit, str) else "censored"
         return limit / 2 if censored == "half" and bound[1] in ("<", "<=", "≤") else limit
     if INFINITE.fullmatch(text):
         return "infinite"
     if text.lower() in MISSING_CODES:
         return "missing_code"
-    if decimal == "," and "." in text and NUMBER.fullmatch(text.replace(",", "")):
-        return "decimal_point"
-    return "decimal_comma" if NUMBER_COMMA.fullmatch(text) else "not_number"
+    with_point = decimal == "," and NUMBER.fullmatch(text.replace(",", ""))
+    return "decimal_mark" if with_point or NUMBER_COMMA.fullmatch(text) else "not_number"
 
 
-def iso_date(text: str, order: str | None) -> str:
-    """A date as YYYY-MM-DD with its time of day; the text itself where it is none in this order.
-
-    Years of two digits are those from 1970 to 2069.
-    """
-    first, other = ISO_DATE.fullmatch(text), OTHER_DATE.fullmatch(text)
-    if first:
-        year, month, day, time = first.groups()
-    elif other and order:
-        day, month, year, time = other.groups()
-        if order == "mdy":
+def moment(text: str, order: str | None) -> datetime.datetime | None:
+    """The time a text says, in UTC; of a year or a month alone its first day; None where it says none."""
+    if YEAR_OR_MONTH.fullmatch(text):
+        text = f"{text}-01-01"[:10]
+    elif match := ISO_DATE.fullmatch(text) or (OTHER_DATE.fullmatch(text) if order else None):
+        year, month, day = match["year"], match["month"], match["day"]
+        if order == "mdy" and match.re is OTHER_DATE:
             day, month = month, day
+        # Years of two digits are those from 1970 to 2069.
         year = year if len(year) == 4 else ("19" if int(year) >= 70 else "20") + year
-    else:
-        return text
-    clock = "T" + LONE_DIGIT.sub(r"0\g<0>", time) if time else ""
-    return f"{year}-{int(month):02}-{int(day):02}{clock}"
+        clock = "T" + LONE_DIGIT.sub(r"0\g<0>", match["time"]) if match["time"] else ""
+        text = f"{year}-{int(month):02}-{int(day):02}{clock}"
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    # 64 bits of nanoseconds hold no other.
+    if not 1678 <= time.year <= 2261:
+        return None
+    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
 
 
 def date_orders(texts: Iterable[str]) -> set[str]:
     """Orders of day and month under which all these dates are dates; both where the year leads."""
     distinct = list(texts)
-    return {order for order in ("dmy", "mdy") if all(_moment(iso_date(text, order)) for text in distinct)}
-
-
-def moment(text: str, order: str | None) -> datetime.datetime | None:
-    """The time a text says, in UTC; of a year or a month alone its first day; None where it says none."""
-    return _moment(f"{text}-01-01"[:10] if YEAR_OR_MONTH.fullmatch(text) else iso_date(text, order))
-
-
-def _moment(text: str) -> datetime.datetime | None:
-    """The time of an ISO text, if 64 bits of nanoseconds hold it."""
-    try:
-        time = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if not 1678 <= time.year <= 2261:
-        return None
-    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    return {order for order in ("dmy", "mdy") if all(moment(text, order) for text in distinct)}

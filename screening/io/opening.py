@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,8 +20,7 @@ from screening.io.arrow_files import ArrowFile, ParquetFile
 from screening.io.csv_files import CsvFile
 from screening.io.database import Database, open_database
 from screening.io.excel import ExcelFile
-from screening.io.frames import Table, source_of
-from screening.io.readers import Source, TableFile, all_of
+from screening.io.readers import Source, Table, TableFile, all_of, source_of
 from screening.registry import OPTIONAL, optional
 from screening.spelling import first_of
 
@@ -30,22 +29,14 @@ if TYPE_CHECKING:
 
 Readable: TypeAlias = str | Path | Database | Table
 # The first that knows a file's content reads it, and CSV is what no other knows.
-READERS: tuple[type[TableFile], ...] = (
-    ExcelFile,
-    ParquetFile,
-    ArrowFile,
-    CsvFile,
-)  # fmt: skip
+READERS: tuple[type[TableFile], ...] = (ExcelFile, ParquetFile, ArrowFile, CsvFile)
 SUFFIXES = tuple(suffix for reader in READERS for suffix in reader.suffixes)
 # What brings each of them; `memory` is there for tests.
 EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure",
     "memory": "s3",
 }  # fmt: skip
-REASONS: dict[type[BaseException], str] = {
-    FileNotFoundError: "there is no such file",
-    PermissionError: "it may not be read from here",
-}
+SERVICES = ("botocore", "aiohttp", "google", "azure", "gcsfs")
 
 
 def source_at(place: Readable) -> Source:
@@ -53,7 +44,8 @@ def source_at(place: Readable) -> Source:
     if isinstance(place, str) and "://" in place:
         return open_remote(place)
     if isinstance(place, str | Path):
-        return optional("images").opened(Path(place)) if _holds_images(place) else open_source(place)
+        images = _holds_images(place)
+        return optional("images").opened(Path(place)) if images else source_over(*local_files(place))
     return open_database(place) if isinstance(place, Database) else source_of(place)
 
 
@@ -71,25 +63,13 @@ def _holds_images(place: str | Path) -> bool:
     return "images" in OPTIONAL and bool(optional("images").holds(Path(place)))
 
 
-def open_source(source: str | Path) -> Source:
-    """Find the files of a cohort, digest them, and read what their heads say.
-
-    Raises UsageError: no file is there; CohortError: files that are empty, no tables, or have faulty headers;
-    all of them are named.
-    """
-    return source_over(*local_files(source))
-
-
 def source_over(paths: Sequence[Path], notes: Sequence[str]) -> Source:
-    """The source that some files are; raises as `open_source` does."""
+    """The source that some files are, digested, with what their heads say."""
     files = all_of(_opened, paths)
     names: dict[str, list[str]] = {}
     for file in files:
         names.setdefault(file.note, []).append(file.name)
-    forms = [
-        f"{', '.join(alike) if len(alike) < 4 else f'{alike[0]} and {len(alike) - 1} more files'}: {note}"
-        for note, alike in names.items()
-    ]
+    forms = [f"{first_of(alike, 3)}: {note}" for note, alike in names.items()]
     if nameless := [file.name for file in files if "" in file.header]:
         forms.append(f"columns without a name were ignored ({first_of(nameless, 1)})")
     return Source(files, [*notes, *forms])
@@ -109,10 +89,7 @@ def _opened(path: Path) -> TableFile:
 
 
 def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
-    """The files that a path, directory or glob stands for, and notes on what of a directory is no table.
-
-    Raises UsageError: there is none; CohortError: one that should be read is no file.
-    """
+    """The files that a path, directory or glob stands for, and notes on what of a directory is no table."""
     path = Path(source)
     if path.is_file():
         return [path], []
@@ -121,92 +98,77 @@ def local_files(source: str | Path) -> tuple[list[Path], list[str]]:
         return [path / name for name in names], notes
     matches = {match: _kind(Path(match)) for match in sorted(glob.glob(str(source), recursive=True))}
     # A glob stands for files: what of it is a directory has no match of its own.
-    _refuse_unreadable({match: kind for match, kind in matches.items() if kind != "directory"})
-    files = [Path(match) for match, kind in matches.items() if kind == "file"]
+    files = _readable({match: kind for match, kind in matches.items() if kind != "directory"})
     if not files:
         raise UsageError(f"no file, directory or glob match at {source}")
-    return files, []
+    return [Path(match) for match in files], []
 
 
 def _kind(path: Path) -> str:
-    """What an entry of a directory is, in words."""
     if path.is_file():
-        return "file" if os.access(path, os.R_OK) else "a file that may not be read"
-    if path.is_dir():
-        return "directory"
-    return "a link to nothing" if path.is_symlink() and not path.exists() else "no regular file"
+        return "file" if os.access(path, os.R_OK) else "file that may not be read"
+    return "directory" if path.is_dir() else "link to nothing or no regular file"
 
 
-def _refuse_unreadable(kinds: Mapping[str, str]) -> None:
-    """Refuse what lies among the files of a cohort and is none, for some of its rows may be there."""
+def _readable(kinds: Mapping[str, str]) -> list[str]:
+    """The names; CohortError where one is no file, for some of the cohort's rows may be there."""
     faults = [
-        f"{PurePath(name).name}: {f'a {kind}' if kind == 'directory' else kind}; is a share not mounted? "
+        f"{PurePath(name).name}: a {kind}; is a share not mounted? "
         "Mend it, move it elsewhere, or begin its name with _ to have it left out"
         for name, kind in kinds.items()
         if kind != "file"
     ]
     if faults:
         raise CohortError(faults)
+    return [*kinds]
 
 
 def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], list[str]]:
-    """Of a directory's entries, names and what each is, the tables; and a note on files that are none.
-
-    Names that begin with . or _ are skipped, and files whose names do not end as tables do.
-    Raises UsageError: there is no table; CohortError: another entry is no file that can be read.
-    """
+    """Of a directory's entries, names and what each is, the tables; and a note on files that are none."""
+    # Names that begin with . or _ are skipped, and files whose names do not end as tables do.
     inside = {name: kinds[name] for name in sorted(kinds) if not name.startswith((".", "_"))}
     others = [n for n, kind in inside.items() if kind == "file" and not n.lower().endswith(SUFFIXES)]
-    tables = {name: kind for name, kind in inside.items() if name not in others}
-    _refuse_unreadable(tables)
+    tables = _readable({name: kind for name, kind in inside.items() if name not in others})
     if not tables:
-        raise UsageError(
-            f"no CSV, Parquet or Excel file in directory {source} (looked for {', '.join(SUFFIXES)})"
-        )
-    notes = [f"no tables by their names, and not read: {first_of(others, 5, len(others))}"] if others else []
-    return [*tables], notes
+        raise UsageError(f"no CSV, Parquet or Excel file in directory {source} ({', '.join(SUFFIXES)})")
+    return tables, [f"no tables by their names, and not read: {first_of(others, 5)}"] if others else []
 
 
 def open_remote(url: str) -> Source:
     """The source that a file, folder or glob elsewhere is.
 
-    It is fetched whole before it is read: what is checked and what is scored are then the same bytes, however
-    often they are read and whatever is put there meanwhile.
-
-    Raises UsageError: there is nothing, it cannot be reached, or the library for this kind of place is
-    missing; CohortError: as of files here.
+    It is fetched whole before it is read: what is checked and what is scored are then the same bytes.
     """
     scheme = url.partition("://")[0]
     if scheme not in EXTRAS:
-        raise UsageError(
-            f"{scheme}://: a database needs --table NAME or --query FILE.sql; "
-            f"files are read from {', '.join(f'{name}://' for name in EXTRAS if name != 'memory')}"
-        )
+        places = ", ".join(f"{name}://" for name in EXTRAS)
+        raise UsageError(f"{scheme}://: a database needs --table NAME or --query FILE.sql; files: {places}")
     try:
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
     except ImportError:
         raise UsageError(f'{scheme}:// needs fsspec: pip install "screening[{EXTRAS[scheme]}]"') from None
-    folder = Path(tempfile.mkdtemp(prefix="screening-"))
-    try:
-        remote, notes = _remote_files(system, path, url)
-        # A folder a file: a glob may match files of one name in several places.
-        fetched = [folder / str(number) / PurePosixPath(name).name for number, name in enumerate(remote)]
-        for name, copy in zip(remote, fetched, strict=True):
-            copy.parent.mkdir()
-            system.get_file(name, str(copy))
-        source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError):
-            if str(error.filename or "").startswith(str(folder)):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screening-")))
+        try:
+            remote, notes = _remote_files(system, path, url)
+            # A folder a file: a glob may match files of one name in several places.
+            fetched = [folder / str(number) / PurePosixPath(name).name for number, name in enumerate(remote)]
+            for name, copy in zip(remote, fetched, strict=True):
+                copy.parent.mkdir()
+                system.get_file(name, str(copy))
+            source = source_over(fetched, [f"fetched from {url.rpartition('/')[0]}/", *notes])
+        except Exception as error:
+            if isinstance(error, OSError) and str(error.filename or "").startswith(str(folder)):
                 raise of_system(error) from None
-        elif not type(error).__module__.startswith(("botocore", "aiohttp", "google", "azure", "gcsfs")):
-            raise
-        # A service's own words may hold keys.
-        raise UsageError(f"{url} cannot be read: {REASONS.get(type(error), type(error).__name__)}") from None
-    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+            if not isinstance(error, OSError) and not type(error).__module__.startswith(SERVICES):
+                raise
+            # A service's own words may hold keys.
+            absent = isinstance(error, FileNotFoundError)
+            why = "there is no such file" if absent else type(error).__name__
+            raise UsageError(f"{url} cannot be read: {why}") from None
+        weakref.finalize(source, stack.pop_all().close)
     return source
 
 

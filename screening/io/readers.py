@@ -1,4 +1,4 @@
-"""What a cohort is made of: tables of any origin, read in blocks of columns; and a file as one of them."""
+"""What a cohort is made of: tables of any origin, read in blocks of columns: files, or tables in memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from screening.errors import CohortError, of_system
+from screening.errors import CohortError, UsageError, of_system
 from screening.files import digest_of
 from screening.schemas.run import Geometry
 
 T = TypeVar("T")
 P = TypeVar("P")
-# Values in memory at a time, however wide the table.
-MOST_CELLS = 1 << 23
+# Values in memory at a time, however wide the table, and rows whose values are put into a digest.
+MOST_CELLS, BLOCK_ROWS = 1 << 23, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,6 @@ class Part:
     stamps: Mapping[Path, tuple[int, int]] = {}
 
     def decimal(self, column: str) -> str:
-        """The decimal mark of a column's texts."""
         return self.other_marks.get(column, self.decimal_mark)
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
@@ -79,10 +79,7 @@ class Part:
             raise CohortError(f"{self.name}: changed while it was being read; run again when it is complete")
 
     def blocks(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[Block]:
-        """Yield the rows in order, those columns or all that have a name; memory is bounded by `batch_rows`.
-
-        Raises CohortError: the part is damaged, or was changed since it was opened.
-        """
+        """Yield the rows in order, `columns` or all that have a name, at most `batch_rows` at a time."""
         self.refuse_changed()
         wanted = list(dict.fromkeys(filter(None, self.header) if columns is None else columns))
         # By powers of two: what is cut at a multiple of the rows asked for is then read in the same batches.
@@ -123,10 +120,8 @@ def _of_rows(batches: Batches, n_rows: int) -> Batches:
 class TableFile(Part):
     """One file of a cohort; a kind of file is a subclass in a module of its own, and its line in `READERS`.
 
-    `knows` says by path and first bytes whether a file is of this kind, `read_header` fills in `header` and
-    how the file is written, and `read` gives the rows in bounded memory, as `Part.batches`. What Arrow and
-    the system raise there is caught here. Files of a directory are tables by their `suffixes`; of which kind
-    one is says its content.
+    What Arrow and the system raise in `read_header` and `read` is caught here. Files of a directory are
+    tables by their `suffixes`; of which kind one is says its content.
     """
 
     kind: ClassVar[str]
@@ -136,13 +131,13 @@ class TableFile(Part):
         self.path, self.name = path, name
         self.stamps = {path: stamp_of(path)}
         self.bytes, self.sha256 = self.stamps[path][0], digest_of(path)
-        with self._damage_named(lambda: "is damaged or cut short"):
+        with self._damage_named():
             self.read_header()
         refuse_header(self)
 
     @staticmethod
     def knows(path: Path, head: bytes) -> bool:
-        """Whether a file is of this kind."""
+        """Whether a file is of this kind, by its path and first bytes."""
         raise NotImplementedError
 
     def read_header(self) -> None:
@@ -150,22 +145,15 @@ class TableFile(Part):
         raise NotImplementedError
 
     def read(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order."""
         raise NotImplementedError
 
     def batches(self, wanted: list[str], batch_rows: int) -> Batches:
-        """Yield the rows in order.
-
-        Raises CohortError: the file is damaged.
-        """
-        done = 0
-        with self._damage_named(lambda: f"is damaged behind row {done}"):
-            for batch in self.read(wanted, batch_rows):
-                yield batch
-                done += batch.num_rows
+        """Yield the rows in order; CohortError where the file is damaged."""
+        with self._damage_named():
+            yield from self.read(wanted, batch_rows)
 
     @contextmanager
-    def _damage_named(self, damage: Callable[[], str]) -> Iterator[None]:
+    def _damage_named(self) -> Iterator[None]:
         """Say what is raised while the file is read; that memory has ended is no fault of it."""
         try:
             yield
@@ -174,16 +162,13 @@ class TableFile(Part):
         except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise of_system(error, self.path) from error
-            raise CohortError(f"{self.name}: the {self.kind} file {damage()}; export it again") from None
+            damage = f"the {self.kind} file is damaged or cut short; export it again"
+            raise CohortError(f"{self.name}: {damage}") from None
 
 
 @dataclass
 class Source:
-    """The parts of a cohort, in reading order, with what was detected about them.
-
-    Where they are patients' images, `group` is the column of the patient, and `geometries` say where voxels
-    lie.
-    """
+    """The parts of a cohort, in reading order; of images also the patient's column and where voxels lie."""
 
     files: Sequence[Part]
     notes: list[str] = field(default_factory=list)
@@ -193,22 +178,87 @@ class Source:
     @property
     def n_rows(self) -> int | None:
         """Data rows of all files, None before all were read."""
-        counts = [file.rows for file in self.files]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        counts = [file.rows for file in self.files if file.rows is not None]
+        return sum(counts) if len(counts) == len(self.files) else None
 
     def of_csv(self, key: str) -> str | None:
         """Delimiter or encoding of the CSV files (several: joined by spaces), None where there is none."""
-        return (
-            " ".join(dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))) or None
-        )
+        stated = dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))
+        return " ".join(stated) or None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain form for model.json and run.json."""
         stated = ("name", "sha256", "bytes", "rows")
         files = [{key: getattr(file, key) for key in stated} | dict(file.origin) for file in self.files]
-        return {"files": files, "rows": self.n_rows} | {
-            key: self.of_csv(key) for key in ("delimiter", "encoding")
-        }
+        of_csv = {key: self.of_csv(key) for key in ("delimiter", "encoding")}
+        return {"files": files, "rows": self.n_rows, **of_csv}
+
+
+class ArrowStream(Protocol):
+    """A table of any library that streams as Arrow does, such as polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Table: TypeAlias = pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
+
+
+class TableInMemory(Part):
+    """One table, read like a file; `sha256` is that of its Arrow stream."""
+
+    name = "table"
+
+    def __init__(self, table: pa.Table):
+        self.table = table
+        self.header = list(table.column_names)
+        self.rows: int | None = table.num_rows
+        self.bytes = table.nbytes
+        # Over names and values, whatever the pieces the table came in.
+        digest = hashlib.sha256(repr(table.column_names).encode("utf-8", "surrogatepass"))
+        for block in table.to_batches(BLOCK_ROWS):
+            update_digest(digest, block)
+        self.sha256 = digest.hexdigest()
+
+    def batches(self, wanted: list[str], batch_rows: int) -> Batches:
+        yield from self.table.select(wanted).to_batches(max_chunksize=batch_rows)
+
+
+def source_of(frame: Table) -> Source:
+    """A source over a table in memory; UsageError where the object is none."""
+    try:
+        if isinstance(frame, pd.DataFrame):
+            table = _of_pandas(frame)
+        elif hasattr(frame, "__arrow_c_stream__"):
+            table = pa.RecordBatchReader.from_stream(frame).read_all()
+        elif isinstance(frame, pa.RecordBatch):
+            table = pa.Table.from_batches([frame])
+        else:
+            kind = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise UsageError(f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}")
+    except MemoryError:
+        raise
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
+        raise CohortError(f"table: it cannot be read as Arrow ({type(error).__name__})") from None
+    part = TableInMemory(table.combine_chunks())
+    refuse_header(part)
+    return Source([part], ["a table in memory"])
+
+
+def _of_pandas(frame: pd.DataFrame) -> pa.Table:
+    # A named index is a column, as it is in the Parquet file that pandas writes of the frame.
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    frame = frame.reset_index(named) if named else frame
+    # Frames may give two columns one name, which the header's faults then tell.
+    columns = []
+    for position, name in enumerate(frame.columns):
+        if not isinstance(name, str):
+            raise CohortError("table: a column's name is no text; rename the columns")
+        try:
+            columns.append(pa.Array.from_pandas(frame.iloc[:, position]))
+        except (pa.ArrowException, UnicodeEncodeError):
+            # UTF-8 has no half of a surrogate pair, which Python's texts may hold.
+            fault = "holds values of several kinds, of one that Arrow has not, or text that is not UTF-8"
+            raise CohortError(f"table: column '{name}' {fault}; give it one plain type") from None
+    return pa.table(columns, names=list(frame.columns))
 
 
 def all_of(make: Callable[[T], P], items: Iterable[T]) -> list[P]:
@@ -231,12 +281,11 @@ def refuse_header(part: Part) -> None:
     if not counts:
         raise CohortError(f"{part.name}: no column has a name; add a header row")
     faults = []
-    for name in (name for name, count in counts.items() if count > 1):
-        numbers = [str(number) for number, other in enumerate(part.header, start=1) if other == name]
-        faults.append(
-            f"{part.name}: column name '{name}' occurs {len(numbers)} times "
-            f"(columns {', '.join(numbers)}); rename or remove all but one"
-        )
+    for name, count in counts.items():
+        if count > 1:
+            places = ", ".join(str(place) for place, other in enumerate(part.header, 1) if other == name)
+            occurs = f"column name '{name}' occurs {count} times (columns {places})"
+            faults.append(f"{part.name}: {occurs}; rename or remove all but one")
     if faults:
         raise CohortError(faults)
 

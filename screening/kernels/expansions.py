@@ -74,9 +74,6 @@ class ExpansionSums:
         for sweep in self._sweeps.values():
             sweep.drop_unused()
 
-    def _sweep(self, norm: int, dtype: Precision, rows: np.ndarray) -> _Sweep:
-        return self._sweeps.setdefault((norm, dtype), _Sweep(rows))
-
     def _add_expansions(
         self, kernel: Kernel, rows: np.ndarray, expansions: Mapping[Key, np.ndarray],
         c: Mapping[Key, np.ndarray],
@@ -99,7 +96,8 @@ class ExpansionSums:
         elif not parts[1][1].any():
             parts = [(np.float64, whole)]
         for dtype, weights in parts:
-            self._sweep(kernel.norm, dtype, rows).add(kernel.number, weights, widths)
+            sweep = self._sweeps.setdefault((kernel.norm, dtype), _Sweep(rows))
+            sweep.add(kernel.number, weights, widths)
 
     def _add_bumps(self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> None:
         """Bumps of one and the same width are one term of several outputs."""
@@ -112,11 +110,12 @@ class ExpansionSums:
             one_rate = bool(len(used)) and np.ptp(own.rates[used]) == 0.0
             name = own.rates[used[:1]].tobytes() if one_rate else repr(key).encode()
             of_width.setdefault(name, []).append(key)
+        sweep = self._sweeps.setdefault((norm, dtype), _Sweep(rows))
         for keys in of_width.values():
             first = bumps[keys[0]]
             rate = first.rates if len(keys) == 1 else first.rates[first.heights != 0][0]
             heights = np.column_stack([bumps[key].heights for key in keys])
-            self._sweep(norm, dtype, rows).add(rate, heights, dict.fromkeys(keys, 1))
+            sweep.add(rate, heights, dict.fromkeys(keys, 1))
 
     def at(self, x: np.ndarray) -> dict[Key, np.ndarray]:
         """Every sum at the rows of x, (n, n_outputs) each."""

@@ -123,13 +123,6 @@ class RecipeComponents:
                 raise ValueError(f"{name} needs a [factor]")
         self._estimator(recipe.resolved())
 
-    def _values(self, parameters: Mapping[str, object]) -> Values:
-        values = {part: dict(fixed) for part, fixed in self.fixed.items()}
-        for name, value in parameters.items():
-            for part, own in self.owners(name):
-                values[part][own] = value
-        return values
-
     def _kernel(self, values: Values) -> Kernel:
         given = {name: value for name, value in values["kernel"].items() if name not in (KERNEL, "sigma")}
         named, sigma = (values["kernel"].get(name) for name in (KERNEL, "sigma"))
@@ -143,8 +136,11 @@ class RecipeComponents:
         return Gaussian.from_sigma(sigma)
 
     def _estimator(self, parameters: Mapping[str, object]) -> Estimator:
-        values, kind = self._values(parameters), self.recipe.estimator
+        kind, values = self.recipe.estimator, {part: dict(fixed) for part, fixed in self.fixed.items()}
         assert kind is not None  # as `check` saw
+        for name, value in parameters.items():
+            for part, own in self.owners(name):
+                values[part][own] = value
         given = values["machine"]
         if issubclass(kind, KernelMachine):
             given = {"random_state" if key == "seed" else key: value for key, value in given.items()}

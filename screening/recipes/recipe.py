@@ -22,7 +22,7 @@ from screening.kernels import KERNELS
 from screening.registry import members
 from screening.spelling import did_you_mean
 
-ESTIMATORS: Mapping[str, type[Estimator]] = members(estimators.__name__, estimators.__path__)
+ESTIMATORS: Mapping[str, type[Estimator]] = members(estimators.__name__)
 COMPONENTS: dict[str, Mapping[str, type]] = {
     "kernel": KERNELS,
     "factor": FACTORS,

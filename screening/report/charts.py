@@ -48,13 +48,6 @@ class Scale:
         return [i * step for i in range(first, last + 1)]
 
 
-def tick_text(values: Sequence[float]) -> list[str]:
-    """Return tick labels with just enough decimals to tell them apart."""
-    step = abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1.0
-    places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
-    return [fmt.fixed(v, places) for v in values]
-
-
 @dataclass(frozen=True)
 class Tick:
     """A place on an axis, and what stands there."""
@@ -90,15 +83,12 @@ class Label:
     text: str
     anchor: str
 
-    @property
-    def reach(self) -> tuple[float, float]:
-        """Where the words begin and end."""
-        wide = LETTER * len(self.text)
-        return (self.x - wide, self.x) if self.anchor == "end" else (self.x, self.x + wide)
-
     def covers(self, other: Label) -> bool:
         """Whether the words of both would lie on each other."""
-        (left, right), (begin, end) = self.reach, other.reach
+        (left, right), (begin, end) = (
+            sorted((label.x, label.x + LETTER * len(label.text) * (-1 if label.anchor == "end" else 1)))
+            for label in (self, other)
+        )
         return abs(self.y - other.y) < 15 and left < end and begin < right
 
 
@@ -160,14 +150,11 @@ class Axes:
             return
         self.lines.append(Stroke(Markup(self._path(points)), kind))
         if label:
-            self._end_label(points[-1][1], kind, label)
-
-    def _end_label(self, value: float, kind: str, label: str) -> None:
-        y = self.up.at(value) + 4
-        for other in self.labels:
-            if other.anchor == "start" and abs(other.y - y) < 15:
-                y = other.y + (15 if y >= other.y else -15)
-        self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
+            y = self.up.at(points[-1][1]) + 4
+            for other in self.labels:
+                if other.anchor == "start" and abs(other.y - y) < 15:
+                    y = other.y + (15 if y >= other.y else -15)
+            self.labels.append(Label(self.right + 7, round(y, 1), kind, label, "start"))
 
     def band(self, xs: Values, low: Values, high: Values, kind: str) -> None:
         """Shade between two lines (a 95 % interval)."""
@@ -232,6 +219,8 @@ def _level(one: tuple[float, float], two: tuple[float, float], three: tuple[floa
 
 
 def _ticks(scale: Scale, as_percent: bool, about: int) -> list[Tick]:
-    values = scale.ticks(about)
-    words = [f"{word}%" for word in tick_text([100 * v for v in values])] if as_percent else tick_text(values)
-    return [Tick(scale.at(value), word) for value, word in zip(values, words, strict=True)]
+    """Ticks whose labels have just enough decimals to tell them apart."""
+    values, times, unit = scale.ticks(about), 100 if as_percent else 1, "%" if as_percent else ""
+    step = times * (abs(values[1] - values[0]) if len(values) > 1 else abs(values[0]) or 1 / times)
+    places = min(9, max(0, -math.floor(math.log10(step) + 1e-9)))
+    return [Tick(scale.at(value), f"{fmt.fixed(times * value, places)}{unit}") for value in values]

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
-from urllib.parse import quote
 
 from screening.schemas.base import Estimate
 from screening.schemas.figures import BEYOND_SCORES, GMean, MaxFlagRate, MinSensitivity, MissCost, Rule
@@ -240,11 +239,6 @@ def rule(value: Rule) -> str:
     return "threshold given by the user"
 
 
-def local_link(place: str) -> str:
-    """Return the path of a file beside the page as a link: never a scheme, whatever it says."""
-    return quote(place, safe="/")
-
-
 def setting(value: object) -> str:
     """Return a parameter of a recipe: a number, a word, or several of them."""
     if isinstance(value, float):
@@ -262,7 +256,7 @@ FILTERS = {
     each.__name__: each
     for each in (
             text, name, feature, unit, value_range, number, percent, ci, chance, area_ci, p_value, ratio,
-            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule, local_link,
+            per_hundred, fixed, signed, points, plural, seconds, moment, days_after, rule,
             setting, count,
         )
 }  # fmt: skip

@@ -133,8 +133,3 @@ def clusters(voxels: Voxels) -> list[tuple[str | None, Cluster]]:
 def millimetres(extent: Sequence[float] | None) -> str:
     """How far something reaches along the body's axes."""
     return "–" if extent is None else " × ".join(f"{length:.0f}" for length in extent)
-
-
-def has_pictures(run: RunDocument) -> bool:
-    """Whether any slice of a run is drawn."""
-    return bool(run.voxels and any(pictured(one) for each in run.voxels.patients for one in each.slices))

@@ -63,7 +63,9 @@ def render_run(document: Mapping[str, object], templates: Path | None = None) ->
 
 def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
-    blocks, pictures = _shared(run.model, run), night.has_pictures(run)
+    patients = run.voxels.patients if run.voxels else ()
+    pictures = any(night.pictured(piece) for patient in patients for piece in patient.slices)
+    blocks = _shared(run.model, run)
     return draw(
         "run.html.j2",
         {
@@ -92,7 +94,7 @@ def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
 
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
     """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
-    places = worklist.score_places(model, worklist.scores(run) if run else [])
+    places = worklist.score_places(model, run)
     return _head(model, run) | {
         "basis": "past patients, each scored by a model that had not seen them",
         "panels": performance.panels(model, run, places),

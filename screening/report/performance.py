@@ -317,7 +317,9 @@ def chances_of(model: ModelDocument) -> dict[str, dict[str, object]]:
         calibration = model.validation.calibration.get(point.label)
         if calibration is None or not calibration.earned or calibration.decision_curve is None:
             continue
-        curve, chance = calibration.decision_curve, _chance_at(calibration, point)
+        curve, chance = calibration.decision_curve, None  # the one that belongs to the threshold in use
+        if calibration.platt and not point.flags_everything and point.sensitivity.value is not None:
+            chance = float(calibration.platt.chances(np.array([point.threshold]))[0][0])
         pairs = zip(curve.threshold, curve.model, curve.all, strict=True)
         useful = [t for t, benefit, everyone in pairs if benefit > max(everyone, 0.0) + 1e-9]
         charts[point.label] = {
@@ -360,14 +362,6 @@ def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | Non
     if chance is not None and chance <= max(at):
         axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
     return axes
-
-
-def _chance_at(calibration: Calibration, point: OperatingPointFacts) -> float | None:
-    """The chance of the condition that belongs to the threshold in use."""
-    if calibration.platt is None or point.flags_everything or point.sensitivity.value is None:
-        return None
-    at = np.array([point.threshold])
-    return float(calibration.platt.chances(at)[0][0])
 
 
 def _net_benefit(point: OperatingPointFacts, chance: float) -> float:

@@ -59,7 +59,9 @@ def usefulness_of(model: ModelDocument) -> Usefulness:
     useless = [each for each in model.attention if each.code in USELESS]
     unsure = [each for each in model.attention if each.code in UNSURE]
     worse = [*beaten(comparison)]
-    unsure += [*flags_like_chance(model), *_not_compared(other)]
+    unsure += flags_like_chance(model)
+    if other is None:
+        unsure.append(NOT_COMPARED)
     verdict: Verdict = "no" if useless or worse else "not shown" if unsure else "yes"
     words = SENTENCES[verdict]
     if verdict == "yes" and other is not None and not _better(other):
@@ -110,13 +112,11 @@ def beaten(comparison: BesideFacts | None) -> Iterator[Reason]:
         yield Reason("another_is_better", words, remedy=f"Train with --recipe {other.recipe}.")
 
 
-def _not_compared(other: Beside | None) -> Iterator[Reason]:
-    if other is None:
-        yield Reason(
-            "not_compared",
-            "No other method was trained on the same folds, so what a simpler one does is not known.",
-            remedy="Train with --beside logistic,random_forest.",
-        )
+NOT_COMPARED = Reason(
+    "not_compared",
+    "No other method was trained on the same folds, so what a simpler one does is not known.",
+    remedy="Train with --beside logistic,random_forest.",
+)
 
 
 def unfit(reasons: Iterable[Reason]) -> Iterator[Reason]:
@@ -198,7 +198,7 @@ def of_run(
     # What may have leaked into training is for whoever trained; the ward would read it every night.
     gates = list(_model_gates(run.model))
     reasons = [*gates, *_verdict(run.model, gates), *_age(run, trained), *_learned_from(run), *_counts(run)]
-    reasons += [*_workload(run), *_everybody(run), *_silence(run, quiet), *run.attention]
+    reasons += [*_workload(run), *_silence(run, quiet), *run.attention]
     # Row numbers for ids say it already.
     if not recognisable and "ids_are_row_numbers" not in {each.code for each in reasons}:
         words = "No column names the rows, so nobody is recognised from night to night."
@@ -263,15 +263,11 @@ def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
 
 def review_due(model: ModelDocument, trained: datetime.datetime | None = None) -> datetime.date | None:
     """The day after which every night asks for a review; None where nothing tells the model's age."""
-    since = _learned_until(model) or (trained.date() if trained else None)
+    # The day of its last patient, where the contract names a time.
+    window = model.training.window
+    since = (window and _day(window[1])) or (trained.date() if trained else None)
     stated = _day(model.stated.review_by)
     return stated or (since + datetime.timedelta(days=int(OLDEST_YEARS * 365.25)) if since else None)
-
-
-def _learned_until(model: ModelDocument) -> datetime.date | None:
-    """Day of its last patient, where the contract names a time."""
-    window = model.training.window
-    return _day(window[1]) if window else None
 
 
 def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason]:
@@ -284,7 +280,8 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason
         words, late = f"This model was to be reviewed by {due}.", float((night - due).days)
         yield Reason("past_review_date", words, None, late, 0.0, remedy)
         return
-    last = _learned_until(run.model)
+    window = run.model.training.window
+    last = _day(window[1]) if window else None
     since = last or (trained.date() if trained else night)
     years = (night - since).days / 365.25
     origin = "the last patient it learned from is of" if last else "it was trained on"
@@ -343,11 +340,8 @@ def _workload(run: RunDocument) -> Iterator[Reason]:
         bound = expected[1] if flagged > expected[1] else expected[0]
         remedy = "Compare tonight's data with those of training before acting on the list."
         yield Reason("flags_unexpected", words, None, flagged, bound, remedy)
-
-
-def _everybody(run: RunDocument) -> Iterator[Reason]:
-    """Patients of several rows of whom each has one that is flagged, though many rows are not."""
     n, voxels = run.to_review, run.model.unit_of_review == "voxel"
+    # Of several rows, and each has one that is flagged.
     if run.unit == "patient" and not voxels and not run.unflagged.cases and n >= EVERYBODY:
         words = f"All {n:,} patients are flagged, each for one row or more, so the list singles nobody out."
         remedy = "Ask for less with screen threshold, or train and score one row a patient."
@@ -449,36 +443,30 @@ SMALLEST_DRIFT = 0.05
 FEWEST_SCORES = 20
 
 
-def drift_words(counts: ScoreCounts | None) -> str:
-    """What the scores say of the night, in plain words; empty for a night that was not counted."""
+def drift_words(counts: ScoreCounts | None, own_nights: int = 0) -> str:
+    """What the scores say of the night, in plain words; empty for a night that was not counted.
+
+    `own_nights`: of so many nights of the series are the counts that tonight's stand beside, not of training.
+    """
     if counts is None:
         return ""
-    who, n = _whose(counts), sum(counts.counted)
-    if counts.p is None or n < FEWEST_SCORES:
+    who, n, p = ("patients" if counts.unit == "group" else "rows"), sum(counts.counted), counts.p
+    if p is None or n < FEWEST_SCORES:
         return f"Too few {who} were scored ({n}) to say whether tonight's scores are like those of training."
-    training = f"those of training did when they were held out {_difference(counts)}"
+    chance = "below 0.001" if p < 0.001 else f"{p:.3f}"
+    gap = f"(largest difference of shares {counts.distance:.2f}, p {chance})"
+    direction = f"{'higher' if counts.higher else 'lower'} on the whole than"
+    if own_nights:
+        return f"Tonight's {who} score {direction} those of this series' last {own_nights} nights {gap}."
+    training = f"those of training did when they were held out {gap}"
     if not drift_alarms(counts):
-        direction = f"as {training}: no sign that the patients or the measurements have changed"
+        words = f"as {training}: no sign that the patients or the measurements have changed"
     else:
-        direction = (
-            f"{_side(counts)} on the whole than {training}: the patients, the laboratory or the coding may "
-            "have changed, and the validation estimates may not hold"
+        words = (
+            f"{direction} {training}: the patients, the laboratory or the coding may have changed, and the "
+            "validation estimates may not hold"
         )
-    return f"Tonight's {who} score {direction}."
-
-
-def _whose(counts: ScoreCounts) -> str:
-    return "patients" if counts.unit == "group" else "rows"
-
-
-def _side(counts: ScoreCounts) -> str:
-    return "higher" if counts.higher else "lower"
-
-
-def _difference(counts: ScoreCounts) -> str:
-    p = counts.p or 0.0
-    written = "below 0.001" if p < 0.001 else f"{p:.3f}"
-    return f"(largest difference of shares {counts.distance:.2f}, p {written})"
+    return f"Tonight's {who} score {words}."
 
 
 def drift_alarms(counts: ScoreCounts) -> bool:
@@ -489,22 +477,14 @@ def drift_alarms(counts: ScoreCounts) -> bool:
 
 
 def drift_reason(counts: ScoreCounts | None, own_nights: int = 0) -> Reason | None:
-    """Why the night deserves attention; None where its scores are like those of training.
-
-    `own_nights`: of so many nights of the series are the counts that tonight's stand beside, not of training.
-    """
+    """Why the night deserves attention; None where its scores are like those of training."""
     if counts is None or not drift_alarms(counts):
         return None
-    if own_nights:
-        words = (
-            f"Tonight's {_whose(counts)} score {_side(counts)} on the whole than those of this series' last "
-            f"{own_nights} nights {_difference(counts)}."
-        )
-        remedy = "Ask the source what has changed since: the patients, the laboratory or the coding."
-    else:
-        words = drift_words(counts)
-        remedy = (
-            "Compare the columns with training under Data, and ask the source what has changed; if the "
-            "patients are other ones now, train again."
-        )
+    remedy = (
+        "Ask the source what has changed since: the patients, the laboratory or the coding."
+        if own_nights
+        else "Compare the columns with training under Data, and ask the source what has changed; if the "
+        "patients are other ones now, train again."
+    )
+    words = drift_words(counts, own_nights)
     return Reason("scores_differ", words, None, counts.p, DRIFT_ALARM, remedy)

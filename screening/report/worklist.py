@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, get_args
@@ -22,7 +23,6 @@ from screening.schemas.run import (
     GroupFacts,
     Listed,
     RunDocument,
-    Sampled,
     State,
     Volume,
 )
@@ -60,12 +60,16 @@ class Value:
 def value_of(model: ModelDocument, contribution: Contribution, places: int) -> Value:
     """Return what is shown of a contribution; `places` are the decimals of scores."""
     declared = model.declared(contribution.feature)
-    value = as_number(contribution.value, declared)
+    value: str | float = contribution.value
+    if declared.type == "number":
+        with suppress(ValueError):
+            value = float(value)
     words = value_text(value, declared)
     absent = value == "missing"
     known = not declared.on_other_scale and not absent
     reference = contribution.reference if known else None
     seen = contribution.seen if known and not reference else None
+    bar, past = _among_past(contribution, words, others(model))
     return Value(
         feature=fmt.name(model.title_of(contribution.feature)),
         about=fmt.text(declared.description or "", 200),
@@ -76,8 +80,8 @@ def value_of(model: ModelDocument, contribution: Contribution, places: int) -> V
         outside=_outside(value, reference, "L", "H") or _outside(value, seen, "below", "above"),
         raises=contribution.direction != "lowers",
         change=fmt.minus(f"{contribution.change:+.{places}f}"),
-        bar=_bar(contribution),
-        past=_past(contribution, words, others(model)),
+        bar=Markup(bar),
+        past=past,
     )
 
 
@@ -86,32 +90,17 @@ def others(model: ModelDocument) -> str:
     return "patients" if model.unit_of_review == "row" else f"{model.unit_of_review}s"
 
 
-def _bar(contribution: Contribution) -> Markup:
-    if contribution.lower is not None:
-        return Markup(f"M{MIDDLE} 2h{100 * contribution.lower - MIDDLE:.0f}")
-    if contribution.alike is not None:
-        return Markup(f"M{MIDDLE} 2h{MIDDLE * (1 - contribution.alike):.0f}")
-    return Markup("")
-
-
-def _past(contribution: Contribution, value: str, people: str) -> str:
-    if contribution.alike is not None:
+def _among_past(contribution: Contribution, value: str, people: str) -> tuple[str, str]:
+    """The bar of a value among those of past patients, and the same in words."""
+    alike, lower = contribution.alike, contribution.lower
+    reach, words = 0.0, ""
+    if alike is not None:
         as_in = {"yes": "present in", "no": "absent in"}.get(value, "as in")
-        return f"{as_in} {fmt.percent(contribution.alike)} of past {people}"
-    if contribution.lower is None:
-        return ""
-    share = max(contribution.lower, 1 - contribution.lower)
-    return f"{'higher' if contribution.lower >= 0.5 else 'lower'} than {fmt.percent(share)} of past {people}"
-
-
-def as_number(value: str, declared: Declared) -> str | float:
-    """Return the number in a text where the contract declares a number; anything else as it came."""
-    if declared.type != "number":
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
+        reach, words = MIDDLE * (1 - alike), f"{as_in} {fmt.percent(alike)}"
+    if lower is not None:
+        side = "higher" if lower >= 0.5 else "lower"
+        reach, words = 100 * lower - MIDDLE, words or f"{side} than {fmt.percent(max(lower, 1 - lower))}"
+    return (f"M{MIDDLE} 2h{reach:.0f}", f"{words} of past {people}") if words else ("", "")
 
 
 def value_text(value: str | float | None, declared: Declared) -> str:
@@ -173,7 +162,7 @@ class Line:
     @property
     def place(self) -> list[str]:
         """What the contract wants shown beside an id, such as ward and bed."""
-        return _place(self.case)
+        return [fmt.name(text) for text in (self.case.display or {}).values()]
 
     @property
     def why(self) -> Sequence[Value]:
@@ -197,23 +186,15 @@ class Line:
         return self.case.state in ("ruled out", "known")
 
 
-def _place(listed: Listed | Sampled) -> list[str]:
-    return [fmt.name(text) for text in (listed.display or {}).values()]
-
-
-def scores(run: RunDocument) -> list[float]:
-    """Return every score named on the page, to settle how many decimals tell them apart."""
-    return [case.score for case in (*run.cases, *run.near_misses)]
-
-
-def score_places(model: ModelDocument, others: list[float]) -> int:
-    """Return the decimals with which every score and threshold of the page is shown."""
-    return max(fmt.decimals([*others, *(point.threshold for point in model.points)]), 3)
+def score_places(model: ModelDocument, run: RunDocument | None, *others: float) -> int:
+    """Return the decimals that tell every score and threshold of the page apart."""
+    named = [case.score for case in (*run.cases, *run.near_misses)] if run else []
+    return max(fmt.decimals([*named, *others, *(point.threshold for point in model.points)]), 3)
 
 
 def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = None) -> Line:
     """Return the line of a row."""
-    model = run.model
+    model, thresholds = run.model, {point.label: point.threshold for point in run.model.points}
     line = Line(
         case=case,
         id=fmt.name(case.id),
@@ -221,8 +202,8 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
         score=case.score,
         odds=_odds(run, case),
         rank=rank,
-        exact=_on_class_scale(model, case),
-        panel=[point.label for point in model.points].index(case.label),
+        exact=repr(case.score + thresholds[case.label] if model.by_excess else case.score),
+        panel=[*thresholds].index(case.label),
         remarks=list(filter(None, [judged_words(case, "")])),
         unfolds=False,
     )
@@ -241,7 +222,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
 
 def line_of_one(run: RunDocument, case: ExplainedCase) -> Line:
     """Return the line of any row by itself; its first remark says whether it is flagged, and which it is."""
-    places = score_places(run.model, [*scores(run), case.score])
+    places = score_places(run.model, run, case.score)
     line = line_of_case(run, case, places)
     threshold = next(point.threshold for point in run.model.points if point.label == case.label)
     remark = "Flagged" if case.flagged else "Not flagged"
@@ -316,12 +297,6 @@ def _facts(run: RunDocument, case: Listed, score: float, places: int) -> list[tu
     return [*whose, *([("Class", fmt.name(case.label))] if run.model.multi else []), *facts]
 
 
-def _on_class_scale(model: ModelDocument, case: Case) -> str:
-    """Return the score on the scale of the slider, exactly."""
-    thresholds = {point.label: point.threshold for point in model.points}
-    return repr(case.score + thresholds[case.label] if model.by_excess else case.score)
-
-
 WORDS = {"known": "already known", "disputed": "disputed by two reviewers"}
 """What the page says of a verdict where it says more than the verdict's own word."""
 
@@ -334,7 +309,10 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [(_place(one), fmt.name(one.id), as_it_is(one.id)) for one in run.sample],
+        "sampled": [
+            ([fmt.name(text) for text in (row.display or {}).values()], fmt.name(row.id), as_it_is(row.id))
+            for row in run.sample
+        ],
     }
 
 

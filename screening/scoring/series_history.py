@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from screening.data.ids import other_shape, reasons_of_ids
+from screening.data.ids import ROW_NUMBERS, other_shape
 from screening.errors import CohortError
 from screening.ledger.entries import Night
 from screening.ledger.nights import PastNights, Tonight, series_by
@@ -93,7 +93,8 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
         own = gates.attention(own_nights([*nights.values()], worth * units / rows))
         alarms, training = own, [reason for reason in alarms if reason not in own]
     # What was said of the ids at training holds of the same column tonight.
-    alarms += reasons_of_ids(model.facts)
+    # What a model says of its ids holds for every table it reads.
+    alarms += [reason for reason in model.facts.attention if reason.code == ROW_NUMBERS]
     scores = drift_reason(run.drift)
     if run.drift is not None and len(past.scores) >= LEAST:
         training += [scores] if scores else []

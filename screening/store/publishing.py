@@ -60,7 +60,8 @@ class _Hold:
         if self.lock.is_locked:
             _clear(self.target)
             # Removed while still held: filelock tells whoever opened it meanwhile that it guards nothing.
-            _unlink(_beside(self.target, LOCK))
+            with suppress(OSError):
+                _beside(self.target, LOCK).unlink()
             self.lock.release()
         for parent in self.made:
             with suppress(OSError):
@@ -86,9 +87,17 @@ def publish(directory: str | Path, kind: str) -> Iterator[Path]:
         partial = _beside(target, "partial")
         partial.mkdir(mode=0o700)
         yield partial
-        _settle(partial)
+        for path in partial.iterdir():
+            path.chmod(0o600)
+            _sync(path, os.O_RDWR)
+        _sync(partial, os.O_RDONLY)
         check_place(target, kind)
-        _replace(partial, target)
+        if not target.exists():
+            partial.rename(target)
+        elif not exchange(partial, target):
+            target.rename(_beside(target, "old"))
+            partial.rename(target)
+        _sync(target.parent, os.O_RDONLY)
 
 
 def check_place(directory: str | Path, kind: str) -> None:
@@ -211,13 +220,8 @@ def _clear(target: Path) -> None:
     for path in (partial, old):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
-        else:
-            _unlink(path)
-
-
-def _unlink(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
+        with suppress(OSError):
+            path.unlink()
 
 
 def _make_parents(hold_of: _Hold) -> None:
@@ -234,15 +238,8 @@ def _make_parents(hold_of: _Hold) -> None:
             hold_of.made.pop(0)
 
 
-def _settle(folder: Path) -> None:
-    """Make every file private and durable, and then the directory."""
-    for path in folder.iterdir():
-        path.chmod(0o600)
-        _sync(path, os.O_RDWR)
-    _sync(folder, os.O_RDONLY)
-
-
 def _sync(path: Path, flags: int) -> None:
+    """Make what was written durable."""
     if sys.platform == "win32" and path.is_dir():
         return
     handle = os.open(path, flags)
@@ -250,16 +247,6 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _replace(new: Path, target: Path) -> None:
-    if not target.exists():
-        new.rename(target)
-    elif not exchange(new, target):
-        old = _beside(target, "old")
-        target.rename(old)
-        new.rename(target)
-    _sync(target.parent, os.O_RDONLY)
 
 
 LATEST = "latest.html"
