@@ -65,8 +65,8 @@ class Finding:
 def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[int, int]:
     """Size of a sample of a night's patients, and how many of it are there on another night.
 
-    `before`, `now`: of each night the hashes of its patients, the lowest `most` of them. Where there are
-    more, those below the lower of both ends are a sample of both nights.
+    `before`, `now`: the lowest `most` hashes of the patients of each. Where there are more, those below the
+    lower of both ends are a sample of both nights.
     """
     end = min((max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None)
     sample = {patient for patient in before if end is None or patient <= end}
@@ -93,8 +93,7 @@ def examine(
 ) -> tuple[Delivery, list[Finding]]:
     """Hold a night's delivery against what was expected of it; return it with the findings' codes, and these.
 
-    `past`: by night those of the series that were in force before this one; `other_ids`: in what the ids are
-    written unlike those of training; `same_table`: nights that had the same table.
+    `past`: by night those of the series in force; `other_ids`: in what the ids are written unlike training's.
     """
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
     known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
@@ -175,21 +174,17 @@ class _History:
                 yield Finding(Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE), sure=True)
                 return
             few.append(self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE)))
-            yield from self._unchanged(stay)
+            # Some leave and come every day.
+            came = np.mean([night.units - (night.still or 0) for night in self.nights if night.before])
+            chance = float(stay**before * np.exp(-came))
+            if still == before == self.tonight.units and chance < UNCHANGED:
+                same = f"The patients are those of {last}: none of {before} has left, and nobody came."
+                yield Finding(Reason("patients_unchanged", same, remedy=TONIGHT), chance)
         # Two views of one loss, added as normal deviates that go together.
         spread = np.sqrt(len(few) * (1 + (len(few) - 1) * TOGETHER))
         chance = float(stats.norm.cdf(stats.norm.ppf(few).sum() / spread))
         if chance < NOT_WHOLE or few[-1] < GONE:
             yield Finding(Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance)
-
-    def _unchanged(self, stay: float) -> Iterator[Finding]:
-        """Whether the patients are those of the last night, though some leave and come every day."""
-        before, recognised = self.tonight.before or 0, [night for night in self.nights if night.before]
-        came = np.mean([night.units - (night.still or 0) for night in recognised])
-        chance = float(stay**before * np.exp(-came))
-        if self.tonight.still == before == self.tonight.units and chance < UNCHANGED:
-            words = f"The patients are those of {self.days[-2]}: none of {before} has left, and nobody came."
-            yield Finding(Reason("patients_unchanged", words, remedy=TONIGHT), chance)
 
     def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
         """Square root of how many of so many leave, by the weekday."""
@@ -233,9 +228,8 @@ def _next(
 ) -> stats.rv_continuous:
     """Student's t of the value that follows some: linear regression with a conjugate prior.
 
-    `values`, shape (n,); `design`, shape (n + 1, p): what explains them, and in its last row the value to
-    come; `mean`, `scale`, shape (p,): of the coefficients before anything is seen; `spread`: of the
-    values about their line, as sure as `WORTH` nights would make it.
+    `design`, shape (n + 1, p): what explains them, in its last row the value to come; `mean`, `scale`: of the
+    coefficients before anything is seen; `spread`: of the values, as sure as `WORTH` nights would make it.
     """
     past, now = design[:-1], design[-1]
     prior = np.diag(np.square(spread / scale))

@@ -3,8 +3,8 @@
 A quantity is known by its name or its unit; each unit stands with the number that one and the same amount has
 in it, so that the conversion between any two is their ratio (temperature also has an offset).
 
-Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values,
-by a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
+Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of its median,
+by a factor where values are positive, of a size drawn from a Cauchy distribution on the scale of the training
 values. So a night is in other units only where the conversion explains what such a shift explains badly.
 """
 
@@ -107,14 +107,11 @@ SPELLINGS = {
     CELSIUS: "cel degc °c c celsius deg_c degrees_c",
     FAHRENHEIT: "degf °f f fahrenheit deg_f degrees_f",
     "mmHg": "mmhg mm_hg torr",
-    "kPa": "kpa",
     "cmH2O": "cmh2o cm_h2o",
     "lb": "lb lbs lb_av pound pounds",
     "kg": "kg kilogram kilograms",
     "g": "g gram grams",
     "m": "m metre meter metres meters",
-    "cm": "cm",
-    "mm": "mm",
     "in": "in in_i inch inches",
     "umol/L": "umol/l mcmol/l micromol/l",
     "ug/L": "ug/l mcg/l ng/ml",
@@ -124,14 +121,21 @@ SPELLINGS = {
     "g/L": "g/l mg/ml",
     "mg/dL": "mg/dl mg/100ml mg%",
     "g/dL": "g/dl g% g/100ml",
-    "mEq/L": "meq/l",
     "s": "s sec second seconds",
     "min": "min minute minutes",
     "h": "h hr hrs hour hours",
     "d": "d day days",
     "wk": "wk week weeks",
 }
-_STANDARD = {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
+
+
+def _spelled(unit: str) -> str:
+    return unit.split(" of ")[0]
+
+
+_STANDARD = {
+    _spelled(unit).lower(): _spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units
+} | {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
 POWERS_OF_TEN = tuple(
     Conversion(factor, 0.0, "", "", known=False)
     for power in (10.0, 100.0, 1000.0)
@@ -140,16 +144,16 @@ POWERS_OF_TEN = tuple(
 
 
 def standard_unit(unit: str | None) -> str:
-    """A unit in the spelling used here, or as it was written (small letters) where it is not understood."""
+    """A unit in the spelling used here, or in small letters where it is not understood."""
     plain = re.sub(r"\{.*?\}", "", unit or "").strip().lower()
     plain = plain.replace("µ", "u").replace("μ", "u").replace(" per ", "/").replace("mm[hg]", "mmhg")
     plain = re.sub(r"[\[\]]", "", plain)
     plain = re.sub(r"\s+", "_" if "/" not in plain else "", plain)
-    return _STANDARD.get(plain, {known.lower(): known for known in _ALL_UNITS}.get(plain, plain))
+    return _STANDARD.get(plain, plain)
 
 
 def quantity_named(name: str) -> Quantity | None:
-    """The one quantity a column's name speaks of; None for none, several, or something computed from one."""
+    """The one quantity a column's name speaks of; None for none, several, or something computed."""
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
@@ -158,10 +162,9 @@ def quantity_named(name: str) -> Quantity | None:
 
 
 def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
-    """What can have happened to a column between training and tonight, by its unit, its name, or neither.
+    """What can have happened to a column since training: conversions from its unit where that is understood.
 
-    With a unit that is understood only conversions from it; with a name only, those between any two units of
-    the quantity; with neither, powers of ten.
+    Else those between any two units of the quantity that its name speaks of, or powers of ten.
     """
     quantity, written = quantity_named(name), standard_unit(unit)
     if quantity and not written:
@@ -184,13 +187,6 @@ def _between(quantity: Quantity, written: str | None) -> Iterator[Conversion]:
             seen.add(f"{factor:.3g}")
             offset = 32.0 if after == FAHRENHEIT else -32 / 1.8 if before == FAHRENHEIT else 0.0
             yield Conversion(factor, offset, before, after, known=not quantity.wide)
-
-
-def _spelled(unit: str) -> str:
-    return unit.split(" of ")[0]
-
-
-_ALL_UNITS = frozenset(_spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units)
 
 
 # Honest differences in standard deviations of training: where the conversion is known, and elsewhere.

@@ -175,7 +175,7 @@ class Rows:
 
 
 # Rows in memory at a time.
-PIECE_ROWS = 100_000
+PIECE_ROWS = 50_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
