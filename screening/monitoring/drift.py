@@ -127,21 +127,20 @@ class Column:
             bins, self.more = [*past.counts.values()], past.more
             self.known |= {text: i for i, text in enumerate(past.counts)}
         self.expected = np.array(bins, dtype=float)
-        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *self._in_bins(self.expected)])
+        # At most `BINS` bins: shares of the training rows, or the most frequent categories.
+        most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
+        self.place = steps(self.expected, BINS) if self.numeric else most_frequent
+        past_bins = np.bincount(self.place, self.expected).astype(int)
+        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
         self.counts = np.zeros(len(bins), dtype=np.int64)
         self.n_rows = self.present = self.outside = 0
         self.unseen: Counter[str] = Counter()
         self.sample = SampledValues(MOST_SAMPLED)
 
-    def _in_bins(self, counts: np.ndarray) -> np.ndarray:
-        """Counts of at most `BINS` bins: shares of the training rows, or the most frequent categories."""
-        place = np.minimum(np.arange(len(counts)), BINS - 1)
-        return np.bincount(steps(self.expected, BINS) if self.numeric else place, counts).astype(int)
-
     def tonight(self) -> np.ndarray:
         """The counts of `N_SHARES`, and then the bins; `training` has the same of training."""
-        shares = self.n_rows, self.present, self.unseen.total(), self.outside
-        return np.array([*shares, *self._in_bins(self.counts)])
+        bins = np.bincount(self.place, self.counts).astype(int)
+        return np.array([self.n_rows, self.present, self.unseen.total(), self.outside, *bins])
 
     def add(self, values: np.ndarray) -> None:
         """Count the typed values of one batch."""

@@ -22,10 +22,7 @@ TILTS = np.geomspace(1e-3, 60.0, 240)
 
 
 def psi(expected: ArrayLike, observed: ArrayLike) -> float | None:
-    """Population stability index, sum of (q - p) ln(q / p) over bins; 0 for equal shares, None without rows.
-
-    An empty bin counts as half a row, or the index would be infinite.
-    """
+    """Population stability index, sum of (q - p) ln(q / p) over bins; an empty bin counts as half a row."""
     p, q = np.asarray(expected, float), np.asarray(observed, float)
     if not p.any() or not q.any():
         return None
@@ -83,8 +80,7 @@ def other_shares(counts: Counts, past: Counts) -> float:
 def outside(events: float, rows: float, past_rows: float) -> float:
     """Chance of so many values below the lowest or above the highest of training.
 
-    With a of them above and b below, the top a and the bottom b of all values lie in the night; summed over
-    every a + b = `events`.
+    Then the top a and the bottom b of all values lie in the night; summed over every a + b = `events`.
     """
     x, m = _in_units(events, rows)
     every = m + _in_units(0, past_rows)[1]
@@ -92,13 +88,10 @@ def outside(events: float, rows: float, past_rows: float) -> float:
 
 
 def never_seen(unseen: Counts, past: Counts, rows: float) -> float:
-    """Chance of so many rows whose category no training row has.
+    """Chance of so many rows whose category no training row has, of `rows` tonight that have a category.
 
     A category of c rows in all lies in the night as a whole with the chance of a draw without replacement;
     such events are negatively associated, so a Chernoff bound over all categories holds.
-
-    `unseen`, `past`: rows of each category tonight that training never had, and of each category of training;
-    `rows`: rows of tonight that have a category.
     """
     x = sum(max(1, math.floor(n + 1e-9)) for n in unseen)
     if not x:

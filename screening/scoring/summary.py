@@ -273,8 +273,8 @@ class Summary:
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
         """Draw some of those not flagged, with what the contract wants shown beside each."""
         lots = np.where(flagged, np.inf, self.rng.random(len(names)))
-        lowest = np.argsort(lots, kind="stable")[:SAMPLED]
-        for i in lowest[np.isfinite(lots[lowest])]:
+        lowest = np.flatnonzero(lots < (self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0))
+        for i in lowest[np.argsort(lots[lowest])[:SAMPLED]]:
             beside = {name: texts[i] for name, texts in display.items()} or None
             self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=beside)))
         self.drawn = sorted(self.drawn, key=lambda drawn: drawn[0])[:SAMPLED]
