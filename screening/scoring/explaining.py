@@ -61,10 +61,8 @@ class Top:
         scores = rows["score"].to_numpy()
         # Of a long night hardly a batch has a row that still comes among them.
         among = among[scores[among] > self.least]
-        best = among[np.argsort(-scores[among], kind="stable")[: self.size]]
-        if len(best):
-            self.kept.append((batch.take(best), rows.take(best)))
-            cohorts, tables = zip(*self.kept, strict=True)
+        if len(among):
+            cohorts, tables = zip(*self.kept, (batch.take(among), rows.take(among)), strict=True)
             cohort, table = joined(cohorts), pa.concat_tables(tables)
             best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
             self.kept = [(cohort.take(best), table.take(best))]

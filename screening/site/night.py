@@ -103,7 +103,8 @@ class Task:
 
     def of_run(self, run: RunDocument, status: Status, peak: int | None = None) -> SeriesNight:
         """What the overview says of its run, which took so many MiB."""
-        reasons, claim = list(self.excuses.heard(run.attention, self.night)), self.plan.memory_mb
+        reasons = [one for one in run.attention if self.excuses.acknowledged(one, self.night) is None]
+        claim = self.plan.memory_mb
         if peak is not None and peak > claim:
             words = (
                 f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
