@@ -15,8 +15,6 @@ from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
 
 SAMPLE_ROWS = 2000
-# Whole numbers up to here are exact, and written without a point.
-EXACT = 2.0**53
 
 
 class ExcelFile(TableFile):
@@ -86,6 +84,6 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ")
-    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
