@@ -67,7 +67,7 @@ class Violations:
     def _left_out(self, key: tuple[str, str, str]) -> bool:
         """Whether the contract wants such rows left out, whatever it does at other violations."""
         _, column, kind = key
-        return kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+        return kind == UNSEEN and self.contract.policy("on_unseen", column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
         """Note `rows` (row numbers in their file, first data row 1) under one column and fault."""

@@ -291,7 +291,8 @@ def _slow(table: _Table) -> Iterator[Sign]:
         if others:
             best, names = float(same.mean()), [lead, *others]
     if names:
-        yield Sign("slow_columns", f"{best:.0%} of rows repeat {_listed(names)} of the row above them.")
+        together = " and ".join(map(repr, names[:4]))
+        yield Sign("slow_columns", f"{best:.0%} of rows repeat {together} of the row above them.")
 
 
 def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
@@ -337,12 +338,10 @@ def _copies(table: _Table) -> Iterator[Sign]:
         if agree and np.mean(agree) >= 0.5 and table.together(both, first, second) >= 3:
             best, names = shared, [first, second]
     if names:
-        yield Sign("copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and most else.")
+        yield Sign(
+            "copies", f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and most else."
+        )
 
 
 def _called(name: object, first_letter: str = "c") -> str:
     return f"{first_letter}olumn '{name}'" if name else f"{first_letter}olumn 1, which has no name,"
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(f"'{name}'" for name in names[:4])

@@ -194,7 +194,7 @@ class CohortStream:
         # Unseen categories that the contract does not want scored as unknown.
         unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
-            if contract.unseen_policy(name) != "unknown":
+            if contract.policy("on_unseen", name) != "unknown":
                 masks = [rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of]
                 faults.append((name, UNSEEN, np.any(masks, axis=0)))
         if self._repeats is not None and self._repeats.size:

@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.io.columns import floats, is_numeric, is_text, plain, texts
-from screening.io.number_formats import (
-    DATE,
-    LED_BY_ZERO,
-    MARKS,
-    date_orders,
-    fast_numbers,
-    parsed_number,
-    trimmed,
-)
+from screening.io.number_formats import DATE, LED_BY_ZERO, MARKS, fast_numbers, moment, parsed_number, trimmed
 from screening.monitoring.drift import SampledValues
 
 MOST_TEXTS = 1000
@@ -227,7 +219,10 @@ class ColumnSummary:
         dates = given.filter(pc.match_substring_regex(given, DATE))
         if len(dates):
             self.dates += len(dates)
-            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+            days = pc.unique(dates).to_pylist()
+            self.date_orders = {
+                order for order in self.date_orders if all(moment(day, order) for day in days)
+            }
             self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
         mixed: list[float] = []
         for text, count in _counted(given).items():

@@ -39,9 +39,7 @@ WAIT_SECONDS = 30
 # Values in memory at a time while a database is read.
 BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
 # What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
-SQLITE_READS = frozenset(
-    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-)
+SQLITE_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 Settings = dict[str, str | bool | int | float | list[str]]
 # Nothing is fetched from elsewhere because a DuckDB file asks for it.
 WRITING: Settings = {"autoinstall_known_extensions": "false"}

@@ -297,8 +297,6 @@ def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
 
 def stamp_of(path: Path) -> tuple[int, int]:
     """Size and time of a file, by which a change is seen; of one that is gone, those of none."""
-    try:
-        status = path.stat()
-    except OSError:
+    if not path.exists():
         return -1, -1
-    return status.st_size, status.st_mtime_ns
+    return path.stat().st_size, path.stat().st_mtime_ns
