@@ -41,13 +41,22 @@ def verify(connection: sa.Connection, printed: str | None) -> Head:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
     _refuse_strangers(connection)
     head = follow(connection, printed)
-    # Where something fails they go with the transaction.
-    projected = {name: _copy(table) for name, table in PROJECTED.tables.items()}
-    for table in projected.values():
-        table.create(connection)
+    projected = {}
+    for name, table in PROJECTED.tables.items():
+        columns = [sa.Column(column.name, column.type) for column in table.columns]
+        # Where something fails it goes with the transaction.
+        projected[name] = sa.Table(f"again_{name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
+        projected[name].create(connection)
     project(connection, trail.entries(connection), projected)
     for name, table in PROJECTED.tables.items():
-        _compare(connection, table, projected[name])
+        for one, other in ((projected[name], table), (table, projected[name])):
+            rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
+            entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
+            if entry is not None:
+                raise Unchained(
+                    f"the table {name} is not what entry {entry} of the audit trail says; "
+                    "`screen ledger rebuild` makes it anew"
+                )
         projected[name].drop(connection)
     return head
 
@@ -69,11 +78,6 @@ def erasures(connection: sa.Connection) -> Mapping[tuple[int, int], list[tuple[S
         for entry, part, places, digest in erasing.facts.erased:
             stand_ins[entry, part].append((places, digest))
     return stand_ins
-
-
-def count_erased(connection: sa.Connection) -> int:
-    """Names that entries say they erased: to look for what is gone all parts would have to be read."""
-    return sum(len(places) for of_part in erasures(connection).values() for places, _ in of_part)
 
 
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
@@ -115,23 +119,6 @@ def _is_erased_as_stated(part: Part, erased: Sequence[tuple[Sequence[int], str]]
     )
 
 
-def _copy(table: sa.Table) -> sa.Table:
-    """A table of the same columns that is gone with the connection."""
-    columns = [sa.Column(column.name, column.type) for column in table.columns]
-    return sa.Table(f"again_{table.name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
-
-
-def _compare(connection: sa.Connection, table: sa.Table, projected: sa.Table) -> None:
-    for one, other in ((projected, table), (table, projected)):
-        rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
-        entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
-        if entry is not None:
-            raise Unchained(
-                f"the table {table.name} is not what entry {entry} of the audit trail says; "
-                "`screen ledger rebuild` makes it anew"
-            )
-
-
 OBJECTS = {
     "sqlite": """
         SELECT type, name FROM sqlite_master WHERE type <> 'index' AND substr(name, 1, 7) <> 'sqlite_'""",
@@ -147,13 +134,16 @@ OBJECTS = {
 def _refuse_strangers(connection: sa.Connection) -> None:
     """Views, triggers, tables and columns that are not ours can say something else than the trail."""
     ours, inspector = {**TABLES.tables, **PROJECTED.tables}, sa.inspect(connection)
-    objects = connection.execute(sa.text(OBJECTS[connection.dialect.name])).all()
-    strangers = [f"{kind} {name}" for kind, name in objects if kind != "table" or name not in ours]
-    for _, name in objects:
-        columns = [column["name"] for column in inspector.get_columns(name)] if name in ours else []
-        strangers += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
-    settings = sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
-    strangers += [f"setting {name}" for name in connection.scalars(settings)]
+    settings = connection.scalars(sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version"))
+    strangers = [f"setting {name}" for name in settings]
+    for kind, name in connection.execute(sa.text(OBJECTS[connection.dialect.name])).all():
+        if kind != "table" or name not in ours:
+            strangers.append(f"{kind} {name}")
+        else:
+            columns = {column["name"] for column in inspector.get_columns(name)} - {
+                *ours[name].columns.keys()
+            }
+            strangers += [f"column {name}.{column}" for column in columns]
     if strangers:
         raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}")
 

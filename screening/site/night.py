@@ -283,7 +283,7 @@ def _command(network: Network, task: Task) -> list[str]:
 def _line(
     network: Network, task: Task, run: RunDocument, status: Status, peak: int | None = None
 ) -> SeriesNight:
-    reasons = list(task.excuses.heard(run.attention, task.night))
+    reasons = [one for one in run.attention if task.excuses.acknowledged(one, task.night) is None]
     claim = network.series[task.series].memory_mb
     if peak is not None and peak > claim:
         words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
