@@ -177,7 +177,7 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
 
     travelled = b"".join(frames)
     assert content(run) == expected
-    assert b"_decided" in travelled
+    assert b"FoldEnsemble.decisions" in travelled
     names = pd.read_csv(night, dtype=str)["patient"]
     assert [name for name in names if name.encode() in travelled] == []
 
