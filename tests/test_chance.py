@@ -35,12 +35,6 @@ def test_other_shares_are_the_surest_category_either_way_times_their_number(cate
     assert chance.other_shares(counts, past) == pytest.approx(min(1.0, tried * min(tails)), rel=1e-7)
 
 
-@pytest.mark.parametrize("scale", [1.2, 1.6, 2.2])
-def test_the_distance_of_long_tables_has_the_chance_of_kolmogorov(scale):
-    told = chance.other_distribution(scale * np.sqrt(1 / 800 + 1 / 1600), 800, 1600)
-    assert kstwobign.sf(scale) <= told <= 1.1 * kstwobign.sf(scale)
-
-
 @given(st.integers(1, 25), st.integers(4, 80), st.integers(0, 10_000))
 def test_the_distance_of_two_samples_is_never_said_to_be_rarer_than_it_is(m, n, seed):
     rng = np.random.default_rng(seed)
@@ -77,6 +71,6 @@ def test_large_tables_count_as_the_limits_of_their_laws():
     assert chance.more_often(60, 80_000, 20, 40_000) == chance.more_often(15, 20_000, 10, 20_000)
     for scale in (1.2, 1.6, 2.2):
         long = chance.other_distribution(scale * np.sqrt(1 / 800 + 1 / 1600), 800, 1600)
-        assert long == pytest.approx(kstwobign.sf(scale), rel=0.01)
+        assert kstwobign.sf(scale) <= long <= 1.1 * kstwobign.sf(scale)
     assert chance.effective_units([500]) == 1
     assert chance.effective_units([5] * 20) == pytest.approx(20)

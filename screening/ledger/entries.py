@@ -55,7 +55,11 @@ class Facts(Document):
         values: dict[str, object] = {column.name: getattr(self, column.name, None) for column in self.TABLE.c}
         for part in parts:
             columns = NAME_COLUMNS.get(part.what)
-            named = {part.what: part.text} if columns is None else zip(columns, part.names, strict=False)
+            named = (
+                {part.what: "".join(part.names)}
+                if columns is None
+                else zip(columns, part.names, strict=False)
+            )
             values |= {name: text for name, text in dict(named).items() if name in values}
         yield self.TABLE, [values | {"entry": entry}]
 
@@ -214,10 +218,7 @@ class Purged(Erasing, kind="purge"):
 
 
 def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part | Iterable[Part]) -> Head:
-    """Add an entry at the end, and bring it into the tables; in a transaction that nobody else writes in.
-
-    `parts`: what stands behind the facts; of many cases an iterable of parts.
-    """
+    """Add an entry at the end, with parts behind its facts, and bring it into the tables."""
     behind = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
     head = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], behind))
     project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
@@ -236,10 +237,7 @@ def project(
 
 
 def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
-    """What an entry states, and the parts behind it.
-
-    Raises ModelError: naming the entry, where this version does not know what it says.
-    """
+    """What an entry states, and the parts behind it (ModelError where this version does not know it)."""
     parts, title = iter(entry.parts), f"entry {entry.number} of the audit trail ({entry.kind})"
     first, kind = next(parts, None), KINDS.get(entry.kind)
     if kind is None or first is None or not isinstance(first.facts, dict):
@@ -265,7 +263,7 @@ def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]
     for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
-        reason = next((part.text for part in parts if part.what == "reason"), None)
+        reason = next(("".join(part.names) for part in parts if part.what == "reason"), None)
         yield Stated(entry.number, entry.recorded, facts, reason)
 
 

@@ -80,10 +80,9 @@ def erase(
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    `action`: one of "forget", "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them
-    in places that could not be reached; the trail keeps these.
-    Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and `mentions`:
-    texts on others in which the id stood as a word.
+    `action`: "forget" or "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them in
+    places that could not be reached. Returns how many `nights` had names taken out, their `cases`, `verdicts`
+    with their notes, and `mentions`: texts on others in which the id stood as a word.
     """
     names, nights, erased = Counter[str](), set[int](), []
     with ledger.reading() if dry_run else ledger.writing() as connection:

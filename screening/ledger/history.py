@@ -16,7 +16,7 @@ from screening.errors import UsageError
 from screening.ledger import entries, trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, WAITING, Ledger
-from screening.ledger.model_registry import champions, every_series, find_series, no_shadow
+from screening.ledger.model_registry import NO_SHADOW, champions, every_series, find_series, in_shadow
 from screening.ledger.nights import current_runs
 from screening.ledger.review_stats import judged_share, review_figures, tally
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
@@ -250,10 +250,10 @@ def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[s
     models = [model for model in connection.scalars(shadows) if len(text) >= 4 and model.startswith(text)]
     if len(models) > 1:
         raise UsageError(f"--beside {text}: several shadows begin so; give more of the digits")
-    if models:
-        return series, models[0]
+    if models or (draft := in_shadow(connection, series, text)):
+        return series, models[0] if models else draft
     if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in every_series(connection)):
-        raise UsageError(no_shadow(series, text))
+        raise UsageError(NO_SHADOW.format(text, shown_series(series)))
     other = find_series(connection, text)
     if other == series:
         raise UsageError(f"--beside {text}: a series beside itself; give a shadow's model or another series")
@@ -261,10 +261,7 @@ def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[s
 
 
 def _agreement(nights: Sequence[tuple[int, int, int, int]]) -> tuple[float | None, float | None, int]:
-    """Share of units on which both say the same, Cohen's kappa, and how many neither flagged.
-
-    `nights`: of each its units, how many the one flagged, how many the other, and how many both.
-    """
+    """Agreement, kappa and how many neither flagged, of units, flags of one, of the other and of both."""
     n, a, b, both = (sum(column) for column in zip((0, 0, 0, 0), *nights, strict=True))
     if not n:
         return None, None, 0

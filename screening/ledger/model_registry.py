@@ -19,6 +19,7 @@ from screening.schemas.model import TrainedOn
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
+NO_SHADOW = "model {:.12} has no night in shadow in series {}; score it with --shadow first"
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
@@ -42,14 +43,14 @@ def record_revision(
 ) -> Head:
     """Enter that a model was written anew; it is champion from now on wherever the one before was.
 
-    The same twice in a row is one entry, and a model that stayed as it was none. `action`: "threshold" or
-    "approve"; `change`: facts of `ModelChange`, and the reason; `series`: only there.
+    `action`: "threshold" or "approve"; `change`: facts of `ModelChange` and a reason; `series`: only there.
     """
     facts = {"series": series, "champion_of": (), **change}
     reason = facts.pop("reason", None)
     revision = entries.KINDS[action].from_dict(facts, "the change")
     before, after = facts["model_before"], facts["model_after"]
     with ledger.writing() as connection:
+        # The same twice in a row is one entry, and a model that stayed as it was none.
         for last in deque(stated(connection, type(revision)), 1):
             if (last.facts.replace(champion_of=()), last.reason) == (revision, reason):
                 return trail.head(connection, last.entry)
@@ -80,29 +81,16 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Nigh
         before = champions(connection).get(series)
         if before == model:
             return trail.head(connection)
-        if _in_shadow(connection, series, model) is None:
-            raise UsageError(no_shadow(series, model))
+        if in_shadow(connection, series, model) is None:
+            raise UsageError(NO_SHADOW.format(model, shown_series(series)))
         facts = entries.Promoted(
             series=series, model_before=before, model_after=model, champion_of=[series], evidence=evidence
         )
         return append(connection, ledger.clock(), facts, why)
 
 
-def no_shadow(series: str, model: str) -> str:
-    """What is said where a model was not scored in shadow."""
-    return (
-        f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
-        "score it with --shadow first"
-    )
-
-
-def scored_as(ledger: Ledger, series: str, model: str) -> str:
+def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
     """The digest under which a model has nights in shadow: its own, or that of its draft."""
-    with ledger.reading() as connection:
-        return _in_shadow(connection, series, model) or model
-
-
-def _in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
     approvals = [approval.facts for approval in stated(connection, entries.Approved)]
     drafts = [one.model_before for one in approvals if one.model_after == model]
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)

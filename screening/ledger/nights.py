@@ -107,11 +107,9 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
 
 def reserved(connection: sa.Connection, night: str) -> list[str]:
     """The series of which this night was being scored, and has not been entered since."""
-    entered = sa.select(sa.func.max(RUNS.c.entry)).where(
-        RUNS.c.series == RESERVATIONS.c.series, RUNS.c.night == night
-    )
-    since = RESERVATIONS.c.entry > sa.func.coalesce(entered.scalar_subquery(), 0)
-    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, since)
+    of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
+    entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
+    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, ~entered_since)
     return list(connection.scalars(open_series.distinct()))
 
 
@@ -259,10 +257,7 @@ def of_role(shadow_model: str | None) -> Any:
 def current_runs(
     series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """The runs of a series that are in force, in order of their nights; one a night, the last.
-
-    `shadow_model`: its nights in shadow instead, which follow each other; `when`: what holds for the runs.
-    """
+    """The last run of each night of a series, in order; `shadow_model`: of its nights in shadow instead."""
     last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, of_role(shadow_model), *when)
     return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
 
@@ -320,8 +315,7 @@ def past_nights(
 def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str) -> Elsewhere:
     """A night with tonight's table, and whether that is odd: another series had other tables until now.
 
-    That is by the last night of both before this one. Where they have no such night, one model has no reason
-    to read one table under two names.
+    Where they have no night in common, one model has no reason to read one table under two names.
     """
     if run.series == series:
         return Elsewhere(run.night)

@@ -94,7 +94,7 @@ def current_artefacts(connection: sa.Connection, *which: sa.ColumnElement[bool])
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
-    """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
+    """What was handed out, as it lies there: all but runs and models that their owner alone can enter."""
     with ledger.reading() as connection:
         artefacts = current_artefacts(connection)
     listed: list[dict[str, object]] = []

@@ -76,17 +76,22 @@ def review_figures(
 ) -> dict[str, Any]:
     """What the reviews of a series add up to, as `SeriesFacts` has it.
 
-    `nights`: in force, in order; of each `cases`, the flagged ones in the random audit and those ever judged,
-    and `on_run`, the verdicts on its run. `verdicts`: all of the series. `promised`: what validation said.
+    `cases`: by night in force the flagged ones in the random audit and those ever judged; `on_run`: by night
+    the verdicts on its run; `promised`: what validation said.
     """
-    flagged = flagged_samples(nights, cases, verdicts)
-    unflagged = [_unflagged_sample(*pair) for pair in zip(nights, on_run, strict=True)]
+    flagged, unflagged = flagged_samples(nights, cases, verdicts), []
+    for night, words in zip(nights, on_run, strict=True):
+        # Those of its random audit that were judged stand for all unflagged of a night.
+        judged = [word for word in words if not word.flagged and word.verdict not in UNDECIDED]
+        n = night.unflagged.cases
+        rows = [(_patient(night, one.case_id), n / len(judged), one.verdict in HAS_IT) for one in judged]
+        unflagged.append(Sample(1, n, rows) if judged else Sample())
     of_flagged, rest = pooled(flagged), pooled(unflagged)
     # A patient flagged on five nights is one patient: counted by the last word on them.
-    words = tally({verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values())
+    last = tally({verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values())
     return {
-        "verdicts": words,
-        "ppv": judged_share(words),
+        "verdicts": last,
+        "ppv": judged_share(last),
         "ppv_to_date": list(_shares_to_date(nights, verdicts)),
         "ppv_flagged": documents.FlaggedShare(
             *of_flagged.share().ends,
@@ -168,14 +173,6 @@ def flagged_samples(
     return samples
 
 
-def _unflagged_sample(night: NightRun, verdicts: Verdicts) -> Sample:
-    """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
-    judged = [one for one in verdicts if not one.flagged and one.verdict not in UNDECIDED]
-    n_cases = night.unflagged.cases
-    rows = [(_patient(night, one.case_id), n_cases / len(judged), one.verdict in HAS_IT) for one in judged]
-    return Sample(1, n_cases, rows) if judged else Sample()
-
-
 def _patient(night: NightRun, name: str) -> str:
     """Whom an id means: where no column names the patients, somebody else on each night."""
     return name if night.question.recognisable else f"{night.night} {name}"
@@ -227,7 +224,7 @@ def _below(seen: Estimate, promised: Estimate) -> bool:
     The interval of the difference by MOVER (Zou and Donner 2008), `seen` with the ends for every look: either
     of the two figures is said to be below in at most 2.5 of 100 histories where it is not, looked at daily.
     """
-    if seen.value is None or seen.high is None or promised.value is None or promised.low is None:
+    if None in (*seen.ends, *promised.ends):
         return False
-    reach = hypot(WIDER * (promised.value - promised.low), seen.high - seen.value)
-    return promised.value - seen.value > reach
+    (value, _, high), (estimate, low, _) = seen.ends, promised.ends
+    return bool(estimate - value > hypot(WIDER * (estimate - low), high - value))

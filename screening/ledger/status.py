@@ -78,7 +78,7 @@ class Excuses:
         return last if night <= last else None
 
 
-def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
+def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
     """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
     of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
     for given_up in stated(connection, GivenUp):
@@ -87,12 +87,6 @@ def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
         facts = acknowledged.facts
         of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
     return of_series
-
-
-def excused(ledger: Ledger, series: str) -> Excuses:
-    """The same of one series, of a ledger."""
-    with ledger.reading() as connection:
-        return excuses(connection)[series]
 
 
 def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
@@ -124,18 +118,14 @@ def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, re
 
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
-    """Say of each series whether its night came; shadows are not asked for.
-
-    `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
-    but those that were retired.
-    """
+    """Say of each series whether its night came: of these names, or of all known that were not retired."""
     first, last = sa.func.min(RUNS.c.entry).label("first"), sa.func.max(RUNS.c.entry).label("last")
     entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(~RUNS.c.shadow)
     nights, pulses = defaultdict(list), []
     with ledger.reading() as connection:
         for row in connection.execute(entered.group_by(RUNS.c.series, RUNS.c.night)):
             nights[row.series].append(row)
-        closed, excuses_of = retired(connection), excuses(connection)
+        closed, excused = retired(connection), excuses_of(connection)
         series_of = {shown_series(series): series for series in sorted(nights)}
         for name in names or [name for name, series in series_of.items() if series not in closed]:
             series = series_of.get(name, name)
@@ -143,7 +133,7 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
                 words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
                 pulses.append(Pulse(True, words, name))
             else:
-                pulses.append(_pulse(connection, name, excuses_of[series], nights[series], due))
+                pulses.append(_pulse(connection, name, excused[series], nights[series], due))
     nothing = "every series is retired" if series_of else "no run has been published yet"
     return pulses or [Pulse(bool(series_of), nothing)]
 

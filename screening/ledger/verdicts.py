@@ -83,10 +83,7 @@ READER = TypeAdapter(VerdictFile)
 
 
 def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
-    """A run, and the ids on which a verdict may be given, with whether each was flagged or drawn at random.
-
-    Raises UsageError: the ledger has no such run, or nobody was to review it.
-    """
+    """A run, and by id on which a verdict may be given whether it was flagged (UsageError: there is none)."""
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
@@ -99,12 +96,9 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
 def record_verdicts(
     ledger: Ledger, key: str, verdicts: Iterable[Verdict], entered_by: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Enter verdicts on a run; the same one twice is one.
+    """Enter verdicts on a run; `entered_by`: the `user` who enters them and the `token` of the reviewer.
 
-    `entered_by`: the `user` who enters them and the `token` of the reviewer, kept in the trail with each.
-    Returns how many were new, changed, unchanged and older than what the same reviewer said later, and on how
-    many of these cases two reviewers contradict each other now (`disputed`).
-    Raises UsageError: the ledger has no such run.
+    Returns how many came to what, "older" than what the same reviewer said later, and "disputed" by two now.
     """
     outcomes, names = dict.fromkeys(("new", "changed", "unchanged", "older"), 0), set()
     by = entered_by or {}
@@ -155,7 +149,6 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
 
 
 LATEST = ("given", "entry")
-"""By which of several verdicts the last one is known."""
 
 
 def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.Subquery:
@@ -167,10 +160,9 @@ def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """The word that stands on each case of a run: `key`, `case_id`, `series`, `night`, `flagged`, `verdict`.
+    """The word that stands on each case of a run, of verdicts of which something holds.
 
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
-    `which`: what holds for the verdicts that are looked at.
     """
     given = _last(sa.select(REVIEWS).where(*which).subquery(), ("key", "case_id", "reviewer"), LATEST)
     case = [given.c.key, given.c.case_id]
@@ -184,7 +176,7 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
 
 
 def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
-    """The words that stand, in order of their nights and runs; see `current_verdicts`."""
+    """The words that stand, in order of their nights and runs."""
     words = current_verdicts(*which)
     return connection.execute(sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)).all()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import nlargest
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -30,12 +29,9 @@ NEWEST = 3
 
 
 def verify(connection: sa.Connection, printed: str | None) -> Head:
-    """Follow the chain, and hold parts and tables to it.
+    """Follow the chain, and hold parts and tables to it (Unchained: naming the first entry that is wrong).
 
-    `printed`: head as printed at the foot of a report (its beginning will do): it must be in the chain, or
-    the chain has been cut short or written anew since.
-    Raises UsageError: too little of the printed head is given.
-    Raises Unchained: naming the first entry that is not as it was written.
+    `printed`: head as printed at the foot of a report (its beginning will do), which must be in the chain.
     """
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
@@ -114,9 +110,8 @@ def _is_erased_as_stated(part: Part, erased: Sequence[tuple[Sequence[int], str]]
     places = [place for of_entry, _ in erased for place in of_entry]
     if sorted(map(str, places)) != sorted(part.gone) or not all(0 <= n < len(part.names) for n in places):
         return False
-    return all(STANDS_IN.fullmatch(part.names[place]) for place in places) and all(
-        digest_of_stand_ins(part.names, of_entry) == digest for of_entry, digest in erased
-    )
+    of_their_form = all(STANDS_IN.fullmatch(part.names[place]) for place in places)
+    return of_their_form and all(digest_of_stand_ins(part.names, some) == digest for some, digest in erased)
 
 
 OBJECTS = {
@@ -149,10 +144,7 @@ def _refuse_strangers(connection: sa.Connection) -> None:
 
 
 def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
-    """Refuse (ModelError) a ledger that lacks what the newest run directories below a place say it had.
-
-    `where`: "*" looks at those in the place alone.
-    """
+    """Refuse (ModelError) a ledger that lacks what the newest run directories at a place say it had."""
     with ledger.reading() as connection:
         for place, facts in _not_in_trail(connection, runs, where, NEWEST):
             last = trail.head(connection).number
@@ -179,21 +171,16 @@ def _not_in_trail(
     """Run directories of this ledger, all or those written last, that its trail lacks and nobody accepted."""
     chain = trail.head(connection, 1).digest
     accepted = {tuple(head) for one in stated(connection, Accepted) for head in one.facts.heads}
-    documents = [
-        path
-        for path in runs.glob(f"{where}/run.json")
-        if not any(name.startswith(".") for name in path.relative_to(runs).parts)
-    ]
-    if most is not None:
-        documents = nlargest(most, documents, key=lambda path: path.stat().st_mtime_ns)
-    for path in documents:
+    # Where nothing is entered yet it was lost, if these are all the runs of a site.
+    lost = (chain, where) == (GENESIS, "**")
+    documents = runs.glob(f"{where}/run.json")
+    shown = [path for path in documents if "/." not in f"/{path.relative_to(runs).as_posix()}"]
+    for path in sorted(shown, key=lambda path: -path.stat().st_mtime_ns)[:most]:
         try:
             run = RunDocument.from_dict(read_document(path.parent, "run"))
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         facts = run.ledger
-        # Of another ledger; but one that has nothing yet was lost, where these are all the runs of a site.
-        lost = (chain, where) == (GENESIS, "**")
         if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
         in_trail = trail.head(connection, facts.entry) == (facts.entry, facts.head)

@@ -76,11 +76,9 @@ class Erasure:
     def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
 
-        `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
-        Returns what was erased, or would be, as `--json` prints it; no patient in it: of the `ledger` how
-        much, by `PLACES` the directories and files, models to `retrain` since they hold a copy of the
-        patient's row, with the day after which each scores no more, and what could not be done and was
-        `left`, with why.
+        `action`: "forget" or "purge". Returns what was erased, or would be, as `--json` prints it: of the
+        `ledger` how much, by `PLACES` the directories and files, models to `retrain` since they hold a copy
+        of the patient's row, with the day after which each scores no more, and what was `left`, with why.
         """
         with self.ledger.reading() as connection:
             every = current_artefacts(connection)
@@ -114,13 +112,9 @@ class Erasure:
 
     def _unregistered(self, registered: Collection[Path]) -> Iterator[Artefact]:
         """Directories and pages below the places given that the register does not list."""
-        for root, kinds in ((self.models, ("model",)), (self.runs, ("comparison", "run"))):
-            for folder, inside, files in _walked(root):
-                for kind in kinds:
-                    if f"{kind}.json" in files:
-                        inside.clear()
-                        if folder not in registered:
-                            yield Artefact(kind, folder, None)
+        for kind, root in (("model", self.models), ("comparison", self.runs), ("run", self.runs)):
+            folders = (path.parent for path in _below(root, f"{kind}.json"))
+            yield from (Artefact(kind, folder, None) for folder in folders if folder not in registered)
         for page in sorted(self.pages.rglob("*.html")) if self.pages is not None else ():
             if page.resolve() not in registered:
                 yield Artefact("page", page.resolve(), digest_of(page))
@@ -128,16 +122,17 @@ class Erasure:
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
         for root in filter(None, (self.models, self.runs)):
-            folders, beside = [folder for folder, _, _ in _walked(root)], root.resolve()
+            top = root.resolve()
+            folders = [top, *(path for path in _below(root, "*") if path.is_dir())]
             pieces = [piece for folder in folders for piece in waiting_in(folder)]
-            pieces += waiting_in(beside.parent, beside.name)
+            pieces += waiting_in(top.parent, top.name)
             for place, out in pieces if self.scope.patient is not None else ():
                 with self._noting(place):
                     if not self.dry_run:
                         with hold(out):
                             shutil.rmtree(place)
                     self.places["pieces"].append(str(place))
-            for folder in [*folders, beside.parent] if not self.dry_run else ():
+            for folder in [*folders, top.parent] if not self.dry_run else ():
                 sweep(folder)
 
     def _erase(self, artefact: Artefact) -> str | None:
@@ -247,13 +242,14 @@ class Erasure:
                 write_whole(copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid)
 
 
-def _walked(root: Path | None) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """`os.walk` in order, past what is hidden: that is somebody's half-done work."""
-    if root is not None and not root.is_dir():
+def _below(root: Path | None, name: str) -> list[Path]:
+    """What is called so below a place, past what is hidden: that is somebody's half-done work."""
+    if root is None:
+        return []
+    if not root.is_dir():
         raise UsageError(f"{root} is no directory")
-    for folder, inside, files in os.walk(root.resolve()) if root is not None else ():
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
-        yield Path(folder), inside, files
+    top = root.resolve()
+    return [path for path in sorted(top.rglob(name)) if "/." not in f"/{path.relative_to(top).as_posix()}"]
 
 
 NAMES = ("id", "group")
@@ -263,11 +259,7 @@ INSIDE = {"since": ("gone", "left"), "voxels": ("patients",)}
 
 
 def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """Write tables and document of a run without a patient, or without anybody, into another folder.
-
-    `document`: its `run.json`; `name`: id of a row, or of the group that rows belong to.
-    Returns the document as it is sealed now.
-    """
+    """Write a run without a patient (row or group), or anybody, to another folder; gives its new document."""
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))

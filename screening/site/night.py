@@ -22,7 +22,7 @@ from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.nights import published
 from screening.ledger.register import Artefact, hand_out
-from screening.ledger.status import Excuses, excused
+from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
 from screening.parallel import opened
 from screening.report import format as shown
@@ -212,7 +212,9 @@ def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: st
     A night whose run was lost is missed too.
     `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
     """
-    plan, excuses = network.series[name], excused(ledger, name)
+    plan = network.series[name]
+    with ledger.reading() as connection:
+        excuses = excuses_of(connection)[name]
     in_force, shadows = published(ledger, name)
     missed = [
         day
