@@ -29,14 +29,12 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
     """Return a function that opens HTML and gives its page and all that it complained of or asked for."""
-    contexts = []
+    contexts, file = [], tmp_path / "report.html"
 
-    def visit(html: str, **settings: Any) -> tuple[Any, list[str]]:
-        file = tmp_path / "report.html"
+    def visit(html: str, width: int = 1100, height: int = 900, **settings: Any) -> tuple[Any, list[str]]:
         file.write_text(html, encoding="utf-8")
-        context = browser.new_context(viewport={"width": 1100, "height": 900}, **settings)
-        contexts.append(context)
-        view, seen = context.new_page(), []
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, **settings))
+        view, seen = contexts[-1].new_page(), []
         view.on("console", lambda message: seen.append(message.text))
         view.on("pageerror", lambda error: seen.append(str(error)))
         view.on("dialog", lambda dialog: seen.append(dialog.message))
@@ -47,3 +45,19 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., tuple[Any, li
     yield visit
     for context in contexts:
         context.close()
+
+
+# What a page's JavaScript says of it.
+WIDTH = "document.documentElement.scrollWidth"
+BOXES = "getComputedStyle([...document.querySelectorAll('.t')].at({}), '::before').content"
+
+
+def pressed(view: Any, *keys: str) -> None:
+    for key in keys:
+        view.keyboard.press(key)
+
+
+def on_paper(view: Any) -> None:
+    """As printed on A4, between its margins."""
+    view.emulate_media(media="print")
+    view.set_viewport_size({"width": 703, "height": 1000})

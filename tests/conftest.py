@@ -12,12 +12,11 @@ from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
 
-from screening import read_cohort, train
+from screening import MinSensitivity, Threshold, open_ledger, read_cohort, save_model, train
 from screening.data.cohort import Cohort
-from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.database import Ledger
 from screening.report import render_model
-from screening.schemas.figures import MinSensitivity, Threshold
-from screening.store.model import Model, save_model
+from screening.store.model import Model
 
 # Derandomised: the same tests everywhere; no deadline: a shared machine is slow now and then.
 # A third of the usual examples keeps the suite within a quarter of an hour; `make faults` tries all.
@@ -30,19 +29,16 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of past patients."""
     return written(patients(), tmp_path_factory.mktemp("past") / "past.csv")
 
 
 @pytest.fixture(scope="session")
 def cohort(table: Path) -> Cohort:
-    """Past patients, of whom some were ill."""
     return read_cohort(table, label="ill", id="patient", need_label=True)
 
 
 @pytest.fixture(scope="session")
 def tissue(tmp_path_factory: pytest.TempPathFactory) -> Cohort:
-    """Voxels of past patients, in three classes."""
     path = written(voxels(), tmp_path_factory.mktemp("past") / "past.parquet")
     return read_cohort(path, label="tissue", group="patient", need_label=True)
 
@@ -68,18 +64,14 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("judged")
     past = patients(600, seed=3)
     noise = past.assign(ill=past["ill"].sample(frac=1, random_state=4).to_numpy())
-    for name, table, rule in (
-        ("good", past, MinSensitivity(0.8)),
-        ("blind", noise, MinSensitivity(0.8)),
-        ("mute", past, Threshold(50.0)),
-    ):
-        read = read_cohort(written(table, folder / f"{name}.csv"), label="ill", id="patient", need_label=True)
-        model = train(read, "logistic", search=1, repeats=1, jobs=1, rule=rule, beside=())
+    rules = {"good": MinSensitivity(0.8), "blind": MinSensitivity(0.8), "mute": Threshold(50.0)}
+    quick = {"search": 1, "jobs": 1, "beside": ()}
+    for name, rule in rules.items():
+        table, roles = {"blind": noise}.get(name, past), {"label": "ill", "id": "patient"}
+        model = train(table, "logistic", repeats=1, rule=rule, **roles, **quick)
         save_model(model, folder / name, render_model)
-    tissue = read_cohort(written(voxels(), folder / "t.parquet"), label="tissue", group="patient")
-    save_model(
-        train(tissue, "one_vs_rest", search=1, folds=4, jobs=1, beside=()), folder / "tissue", render_model
-    )
+    tissue = train(voxels(), "one_vs_rest", folds=4, label="tissue", group="patient", **quick)
+    save_model(tissue, folder / "tissue", render_model)
     night = patients(240, seed=7).drop(columns="ill")
     written(night, folder / "night.csv")
     written(night.assign(ward=night["ward"].where(night.index > 14, "annex")), folder / "annex.csv")

@@ -24,7 +24,6 @@ def in_duckdb(table: pd.DataFrame, folder: Path, name: str = "past") -> str:
 
 
 def in_database(table: pd.DataFrame, url: str, name: str = "past") -> None:
-    """Write a table into a database that SQLAlchemy knows."""
     engine = sa.create_engine(url)
     with engine.begin() as connection:
         table.to_sql(name, connection, index=False)
@@ -32,7 +31,6 @@ def in_database(table: pd.DataFrame, url: str, name: str = "past") -> None:
 
 
 def said_to(url: str, *statements: str) -> None:
-    """Run statements in a database that SQLAlchemy knows."""
     engine = sa.create_engine(url)
     with engine.begin() as connection:
         for statement in statements:

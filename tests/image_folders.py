@@ -30,12 +30,10 @@ def brain(
 
 
 def brains(n: int, seed: int = 0, **kept: object) -> dict[str, dict[str, np.ndarray]]:
-    """Several patients by name."""
     return {f"P{seed}{number}": brain(100 * seed + number, **kept) for number in range(n)}  # type: ignore[arg-type]
 
 
 def save(path: Path, values: np.ndarray, affine: np.ndarray | None = AFFINE) -> Path:
-    """Write a volume as NIfTI."""
     path.parent.mkdir(parents=True, exist_ok=True)
     nibabel.save(nibabel.Nifti1Image(values, affine), path)
     return path

@@ -1,4 +1,4 @@
-"""Documents as training and scoring write them, drawn from a seed, for tests of the page."""
+"""Documents as training and scoring write them, of patients and of voxels, for tests of the page."""
 
 import copy
 import hashlib
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from screening import MinSensitivity
 from screening.imaging.voxels import as_base64, palette_png, ramp
 from screening.metrics.calibration import calibrate
 from screening.metrics.operating_point import RULES, choose
 from screening.metrics.performance import curve, summary
 from screening.report.rules import of_run
-from screening.schemas.figures import MinSensitivity
 from screening.schemas.run import RunDocument
 
 FEATURES: list[tuple[str, str, str | None, tuple[float, float] | None, float, float]] = [
@@ -49,7 +49,6 @@ def validated(seed: int, n: int, cases: int, shift: float) -> dict[str, Any]:
 
 
 def validation(seed: int, n: int, cases: int, label: str, shift: float) -> dict[str, Any]:
-    """The same of a watched class, to be changed at will."""
     part = copy.deepcopy(validated(seed, n, cases, shift))
     part["point"] |= {"class": label, "chosen_by": "training", "reason": None}
     return part
@@ -60,32 +59,21 @@ def digest(text: str) -> str:
 
 
 def table(name: str, rows: int) -> dict[str, Any]:
-    """What was read of a table."""
     file = {"name": name, "sha256": digest(name), "bytes": 80 * rows, "rows": rows}
     return {"files": [file], "delimiter": ",", "encoding": "utf-8", "rows": rows}
 
 
 def nosocomial_model(n: int = 683, cases: int = 75) -> dict[str, Any]:
-    """Return a model.json of a binary one-class model."""
     part = validation(0, n, cases, "yes", 0.75)
     names = [f[0] for f in FEATURES] + EXTRA
-    declared = {
-        name: {"type": kind, "unit": unit, "reference": usual, "categories": None}
-        for name, kind, unit, usual, _, _ in FEATURES
-    }
-    declared["mccabe_score"]["categories"] = MCCABE
-    declared["ward"]["categories"] = WARDS
-    listed = [
-        {
-            "name": f[0], "type": f[1], "unit": f[2], "reference": f[3],
-            "seen": (f[4], f[4] + f[5]) if f[5] else None, "median": f[4],
-        }
-        for f in FEATURES
-    ]  # fmt: skip
-    listed += [
-        {"name": e, "type": "number", "unit": "mmol/L", "seen": (1.5, 4.25), "median": 2.875} for e in EXTRA
-    ]
-    listed = [{"reference": None, "description": None} | feature for feature in listed]
+    declared, listed = {}, []
+    for name, kind, unit, usual, centre, spread in FEATURES:
+        facts = {"type": kind, "unit": unit, "reference": usual}
+        declared[name] = facts | {"categories": {"mccabe_score": MCCABE, "ward": WARDS}.get(name)}
+        seen = (centre, centre + spread) if spread else None
+        listed.append(facts | {"name": name, "seen": seen, "median": centre, "description": None})
+    extra = {"type": "number", "unit": "mmol/L", "reference": None, "description": None}
+    listed += [extra | {"name": name, "seen": (1.5, 4.25), "median": 2.875} for name in EXTRA]
     return {
         "format_version": 1,
         "recipe": {
@@ -150,12 +138,8 @@ def contributions(rng: np.random.Generator) -> list[dict[str, Any]]:
             "ordinal": MCCABE[rng.integers(0, 3)], "category": str(rng.choice(WARDS)),
         }[kind]  # fmt: skip
         change = float(rng.gamma(2, 0.08)) * (1 if rng.random() < 0.85 else -1)
-        rows.append(
-            {
-                "feature": name, "value": value, "unit": unit, "reference": usual, "change": change,
-                "direction": "raises" if change > 0 else "lowers",
-            },
-        )  # fmt: skip
+        facts = {"feature": name, "value": value, "unit": unit, "reference": usual, "change": change}
+        rows.append(facts | {"direction": "raises" if change > 0 else "lowers"})
     return sorted(rows, key=lambda c: -abs(c["change"]))
 
 
@@ -176,7 +160,7 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
             "missing": ["albumin"] if i % 9 == 0 else [], "chance": None,
         }  # fmt: skip
 
-    names = list(model["training"]["missing"])
+    missing = dict.fromkeys(model["training"]["missing"], 0.021) | {"albumin": 0.31}
     return {
         "format_version": 1, "run_id": "20250311-5f3a9c", "date": "2025-03-11",
         "times": {"started": "x", "seconds": 1.2},
@@ -190,11 +174,8 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
         "refused": {"temperature outside its plausible range": refused} if refused else {},
         "evaluation": None, "attention": [],
         "data": [
-            {
-                "name": m, "type": "number", "unit": None, "missing": 0.31 if m == "albumin" else 0.021,
-                "missing_training": 0.02,
-            }
-            for m in names
+            {"name": name, "type": "number", "unit": None, "missing": share, "missing_training": 0.02}
+            for name, share in missing.items()
         ],
         "groups": None,
         "score_counts": {"yes": {"thresholds": scores[::-1].tolist(), "counts": list(range(n, 0, -1))}},
@@ -206,16 +187,96 @@ def nosocomial_run(n: int = 240, refused: int = 3) -> dict[str, Any]:
     }  # fmt: skip
 
 
+CLASSES = ["CG", "PZ", "stroma", "PIN", "G3+3", "G3+4", "atrophy", "G4+4", "G4+3"]
+
+
+def voxel_model() -> dict[str, Any]:
+    rng, model = np.random.default_rng(2), nosocomial_model()
+    shares = np.array([9000, 7000, 5200, 2600, 1500, 900, 700, 420, 310])
+    parts = {c: validation(n, 6000, n, c, 0.9) for c, n in (("G4+3", 90), ("G4+4", 140))}
+    counts = rng.multinomial(30, [0.3] + [0.7 / 8] * 8, size=9) + np.diag((0.85 * shares).astype(int))
+    model["recipe"].update(
+        name="shao_weighted", title="Adaptive multi-class SVM, class-weighted", machine="multi_class"
+    )
+    model["contract"]["cohort"].update(
+        title="Prostate MRI voxels", group="patient", coordinates=["x", "y", "z"], label="class",
+        capacity=None, minutes_per_review=None,
+        intended_use="Draw a second reader's eye to regions; not a diagnosis.",
+    )  # fmt: skip
+    channels = {"T2W": 310.0, "ADC": 1150.0, "C_grade": 2.4}
+    facts = {"type": "number", "unit": None}
+    model["contract"]["features"] = dict.fromkeys(channels, facts)
+    more = facts | {"reference": None, "description": None}
+    model["training"] |= {
+        "features": [
+            more | {"name": c, "seen": [0.6 * m, 1.4 * m], "median": m} for c, m in channels.items()
+        ],
+        "missing": dict.fromkeys(channels, 0.0), "max_rows": 20000,
+    }  # fmt: skip
+    model["task"] = model["task"] | {
+        "kind": "multi", "label": "class", "positive": [], "classes": CLASSES, "watched": list(parts),
+    }  # fmt: skip
+    model["operating_points"] = [{**p["point"], "n_groups": 21} for p in parts.values()]
+    model["validation"].update(
+        grouped=True, n_groups=21, n_rows=27630, summary={c: p["summary"] for c, p in parts.items()},
+        curves={c: p["curve"] for c, p in parts.items()}, points={c: p["points"] for c, p in parts.items()},
+        confusion={"classes": CLASSES, "counts": counts.tolist()},
+        per_class=[
+            {"class": c, "n": int(n), "recall": estimate(0.86, 0.79, 0.91), "precision": 0.8}
+            for c, n in zip(CLASSES, shares, strict=True)
+        ],
+    )  # fmt: skip
+    return model
+
+
+def voxel_run() -> dict[str, Any]:
+    run, model, rng = nosocomial_run(refused=0), voxel_model(), np.random.default_rng(3)
+    t = np.linspace(-1.2, 2.0, 300).tolist()
+    grid = {"thresholds": t, "counts": np.linspace(4200, 0, 300).astype(int).tolist()}
+    run["model"] = {"id": "77aa01", "digest": digest("voxels"), **model}
+    run["counts"] = {
+        "read": 4200, "scored": 4200, "refused": 0, "flagged": 95,
+        "flagged_by_class": {"G4+3": 41, "G4+4": 54},
+    }  # fmt: skip
+    run["groups"] = [
+        {
+            "group": f"P{i:02d}", "rows": 1400, "flagged": n, "by_class": {"G4+3": n},
+            "top_score": 1.7 - i / 10, "p_value": {"value": 0.1}, "discovery": False,
+        }
+        for i, n in ((22, 61), (24, 34), (23, 0))
+    ]  # fmt: skip
+    channel = {"type": "number", "unit": None, "missing": 0.0, "missing_training": 0.0}
+    run["data"] = [channel | {"name": name} for name in ("T2W", "ADC")]
+    run["score_counts"] = {point["class"]: grid for point in model["operating_points"]}
+    seen = {"ADC": 700.0, "T2W": 310.0, "C_grade": 4.0}
+    run["cases"] = [
+        {
+            "rank": i + 1, "id": f"P22-{i:05d}", "group": "P22" if i % 3 else "P24", "row": i + 1,
+            "score": 1.7 - i / 90, "p_value": {"value": 0.045}, "class": "G4+3" if i % 2 else "G4+4",
+            "missing": [], "chance": None,
+            "contributions": [
+                {
+                    "feature": c, "value": f"{rng.normal(m, 0.2 * m):.6g}", "unit": None,
+                    "seen": [0.6 * m, 1.4 * m], "change": 0.4, "direction": "raises",
+                }
+                for c, m in seen.items()
+            ],
+        }
+        for i in range(80)
+    ]  # fmt: skip
+    return run | {
+        "cases_explained": 80, "unflagged": {"cases": 1}, "cases_total": 95, "cases_shown": 80,
+        "near_misses": [],
+    }  # fmt: skip
+
+
 def judged(document: dict[str, Any]) -> dict[str, Any]:
     """The run with what deserves attention in it, as scoring decides it."""
     return document | {"attention": [vars(reason) for reason in of_run(RunDocument.from_dict(document))]}
 
 
 def observed(**known: Any) -> dict[str, Any]:
-    """What a threshold did to labelled rows, as far as it is known."""
-    names = (
-        "sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc", "average_precision",
-    )  # fmt: skip
+    names = ("sensitivity", "specificity", "ppv", "npv", "nne", "flag_rate", "auroc", "average_precision")
     counts = dict.fromkeys(("true_positive", "false_negative", "false_positive", "true_negative"), 0)
     rest = dict.fromkeys(("accuracy", "f1", "g_mean", "min_sensitivity", "n_groups"))
     return dict.fromkeys(names, estimate()) | counts | rest | {"threshold": 0.1, "prevalence": 0.1} | known
@@ -232,14 +293,10 @@ KEPT = frozenset(
 def hostile(document: Any, keep: frozenset[str] = KEPT) -> Any:
     """Return the document with every text in it (but for `keep`) followed by a hostile one."""
     if isinstance(document, dict):
-        return {
-            k: {name + HOSTILE: share for name, share in v.items()}
-            if k == "missing" and isinstance(v, dict)
-            else v
-            if k in keep
-            else hostile(v, keep)
-            for k, v in document.items()
-        }
+        changed = {key: value if key in keep else hostile(value, keep) for key, value in document.items()}
+        if isinstance(document.get("missing"), dict):
+            changed["missing"] = {name + HOSTILE: share for name, share in document["missing"].items()}
+        return changed
     if isinstance(document, (list, tuple)):
         return [hostile(v, keep) for v in document]
     return document + HOSTILE if isinstance(document, str) else copy.copy(document)
@@ -257,14 +314,10 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
     """A model document with every block that training can add."""
     rng = np.random.default_rng(0)
     positive = rng.random(1500) < 0.2
-    level = {
-        "level": "female", "n": 300, "events": 31, "few": [],
-        "sensitivity": estimate(0.9, 0.75, 0.97), "specificity": estimate(0.6, 0.5, 0.7),
-        "flag_rate": 0.45,
-    }  # fmt: skip
-    few = level | {
-        "level": None, "n": None, "events": None, "few": ["n", "events", "sensitivity", "flag_rate"],
-    }  # fmt: skip
+    rates = {"sensitivity": estimate(0.9, 0.75, 0.97), "specificity": estimate(0.6, 0.5, 0.7)}
+    level = rates | {"level": "female", "n": 300, "events": 31, "few": [], "flag_rate": 0.45}
+    few = level | dict.fromkeys(("level", "n", "events"))
+    few |= {"few": ["n", "events", "sensitivity", "flag_rate"]}
     prevalences = [
         {"prevalence": p, "ppv": estimate(2 * p, p, 3 * p), "npv": estimate(0.98, 0.95, 0.99),
          "nne": estimate(0.5 / p, 0.4 / p, 0.6 / p), "flag_rate": estimate(0.3, 0.2, 0.4)}
@@ -272,16 +325,12 @@ def appraised(model: dict[str, Any], label: str = "yes") -> dict[str, Any]:
     ]  # fmt: skip
     (point,) = model["operating_points"]
     of_rule = {name: point[name] for name in ("rule", "threshold")}
+    sex = of_rule | {"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}
+    scores = rng.normal(size=1500) + 1.5 * positive
     model["validation"] |= {
-        "subgroups": {
-            label: [of_rule | {"column": "sex", "edges": None, "known": ["female"], "rows": [level, few]}]
-        },
+        "subgroups": {label: [sex]},
         "predictive": {label: of_rule | {"source": "given", "rows": prevalences}},
-        "calibration": {
-            label: calibrate(
-                rng.normal(size=1500) + 1.5 * positive, positive, rng.integers(0, 5, 1500), 0.2
-            ).to_dict()
-        },
+        "calibration": {label: calibrate(scores, positive, rng.integers(0, 5, 1500), 0.2).to_dict()},
         "forward": {
             "cut": "2025-09-01", "n_past": 480, "n_later": 203, "reason": None,
             "classes": {
@@ -301,15 +350,8 @@ def appraised_run() -> dict[str, Any]:
     slices = [
         {"at": 4.0, "voxels": 6, "flagged": 2, "width": 3, "height": 2, "overlay": picture, "heat": picture}
     ]
-    cluster = {
-        "label": "yes",
-        "millimetres": None,
-        "voxels": 2,
-        "centre": [1, 2, 4],
-        "low": [1, 2, 4],
-        "high": [1, 2, 4],
-        "top_score": 0.7,
-    }
+    cluster = {key: [1, 2, 4] for key in ("centre", "low", "high")}
+    cluster |= {"label": "yes", "millimetres": None, "voxels": 2, "top_score": 0.7}
     patient = {"group": "P1", "voxels": 900, "flagged": 2, "n_clusters": 1, "clusters": [cluster]}
     patient["slices"] = slices
     run |= {
@@ -341,9 +383,8 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return document
 
 
-VOID = {"meta", "input", "path", "circle", "br", "img"}
-# Elements whose end HTML lets one leave out, and what ends them.
-ROWS = {"tr", "td", "th", "li"}
+# Elements without an end, those whose end HTML lets one leave out, and what ends them.
+VOID, ROWS = {"meta", "input", "path", "circle", "br", "img"}, {"tr", "td", "th", "li"}
 ENDED_BY = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"td", "th", "tr"}, "li": {"li"}}
 
 
@@ -358,6 +399,7 @@ class Outline(HTMLParser):
         self.open: list[str] = []
         self.feed(html)
         self.close()
+        self.text = " ".join(" ".join(self.words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
@@ -375,7 +417,3 @@ class Outline(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from independent import duals, multi_class, one_class, remedies, two_class
+from independent import duals, methods
 from machines_cohort import three_clouds, two_clouds
 
 from screening import build
@@ -16,7 +16,6 @@ C, GAMMA = 3.0, 0.4
 
 
 def unseen(x: np.ndarray, n_rows: int = 40) -> np.ndarray:
-    """Rows of the same cloud and some beyond it."""
     rng = np.random.default_rng(1)
     return x.mean(axis=0) + 1.5 * x.std(axis=0) * rng.normal(size=(n_rows, x.shape[1]))
 
@@ -34,43 +33,29 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 TWO_CLASS: list[tuple[str, Callable, dict]] = [
-    ("svm", two_class.svm, {}), ("svm_weighted", two_class.svm_weighted, {"cost_ratio": "balanced"}),
-    ("svm_weighted", two_class.svm_weighted, {"cost_ratio": 4.0}), ("amari_wu", two_class.amari_wu, {}),
-    ("amari_wu", two_class.amari_wu, {"passes": 2}), ("wu_amari", two_class.wu_amari, {}),
-    ("wu_amari", two_class.wu_amari, {"M": 5, "passes": 2}),
-    ("act_input_space", two_class.act, {"distance": "input"}),
-    ("act_input_space", two_class.act, {"distance": "input", "norm": 1}),
-    ("act_input_space", two_class.act, {"distance": "input", "passes": 3}),
-    ("act_feature_space", two_class.act, {}), ("act_feature_space", two_class.act, {"norm": 1}),
-    ("act_feature_space", two_class.act, {"passes": 3}),
-    ("act_feature_space", two_class.act, {"distance": "feature_both"}),
-    ("act_feature_space", two_class.act, {"distance": "feature_both", "passes": 3}),
-    ("williams", two_class.williams, {}), ("williams", two_class.williams, {"k": 3.0, "passes": 2}),
-    ("maratea", two_class.maratea, {}), ("maratea", two_class.maratea, {"k": 3.0, "passes": 2}),
-    ("liu_he", two_class.liu_he, {}), ("liu_he", two_class.liu_he, {"passes": 2}),
+    ("svm", methods.svm, {}), ("svm_weighted", methods.svm_weighted, {"cost_ratio": "balanced"}),
+    ("svm_weighted", methods.svm_weighted, {"cost_ratio": 4.0}), ("amari_wu", methods.amari_wu, {}),
+    ("amari_wu", methods.amari_wu, {"passes": 2}), ("wu_amari", methods.wu_amari, {}),
+    ("wu_amari", methods.wu_amari, {"M": 5, "passes": 2}),
+    ("act_input_space", methods.act, {"distance": "input"}),
+    ("act_input_space", methods.act, {"distance": "input", "norm": 1}),
+    ("act_input_space", methods.act, {"distance": "input", "passes": 3}),
+    ("act_feature_space", methods.act, {}), ("act_feature_space", methods.act, {"norm": 1}),
+    ("act_feature_space", methods.act, {"passes": 3}),
+    ("act_feature_space", methods.act, {"distance": "feature_both"}),
+    ("act_feature_space", methods.act, {"distance": "feature_both", "passes": 3}),
+    ("williams", methods.williams, {}), ("williams", methods.williams, {"k": 3.0, "passes": 2}),
+    ("maratea", methods.maratea, {}), ("maratea", methods.maratea, {"k": 3.0, "passes": 2}),
+    ("liu_he", methods.liu_he, {}), ("liu_he", methods.liu_he, {"passes": 2}),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("name", "independent", "given"), TWO_CLASS)
-def test_two_class_recipe_is_its_equations(name, independent, given, seed):
-    x, y = two_clouds(n_rows=80, seed=seed)
-    z = unseen(x)
-
-    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, y).decision_function(z)
-
-    assert apart(ours, independent(x, y, z, C=C, gamma=GAMMA, **given)) < 1e-4
 
 
 def test_moved_boundary_is_the_plain_machine_shifted():
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-
     ours = built("svm_moved_boundary", C=C, gamma=GAMMA).fit(x, y).decision_function(z)
-
-    shift = ours - two_class.svm(x, y, z, C=C, gamma=GAMMA)
-    assert np.ptp(shift) < 1e-4
-    assert np.abs(shift).max() > 1e-3
+    shift = ours - methods.svm(x, y, z, C=C, gamma=GAMMA)
+    assert np.ptp(shift) < 1e-4 and np.abs(shift).max() > 1e-3
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.3])
@@ -78,37 +63,23 @@ def test_moved_boundary_is_the_plain_machine_shifted():
 def test_one_class_conformal_recipe_is_equation_15(nu, passes):
     x = two_clouds(n_rows=90)[0]
     z = unseen(x)
-
     ours = built("one_class_conformal", nu=nu, gamma=0.05, passes=passes).fit(x).decision_function(z)
-
-    theirs = one_class.one_class_conformal(x, z, nu, 0.05, passes)
+    theirs = methods.one_class_conformal(x, z, nu, 0.05, passes)
     assert apart(ours / np.ptp(ours), theirs / np.ptp(theirs)) < 1e-4
 
 
 MULTI_CLASS: list[tuple[str, Callable, dict]] = [
-    ("one_vs_rest", multi_class.one_vs_rest, {}), ("shao_weighted", multi_class.shao, {}),
-    ("shao_local", multi_class.shao, {"Q": 1.0}), ("shao_local", multi_class.shao, {"Q": 0.2}),
-    ("shao_local", multi_class.shao, {"Q": 0.2, "empty": "nearest"}),
-    ("amari_wu_multiclass", partial(multi_class.each_alone, two_class.amari_wu), {}),
-    ("williams_multiclass", partial(multi_class.each_alone, two_class.williams), {}),
-    ("maratea_multiclass", partial(multi_class.each_alone, two_class.maratea), {}),
-    ("act_one_per_class", partial(multi_class.each_alone, two_class.act), {}),
-    ("wu_amari_multiclass", partial(multi_class.wu_amari_all_vectors, kernel=duals.gaussian), {}),
-    ("one_vs_one", multi_class.one_vs_one, {}), ("crammer_singer", multi_class.crammer_singer_machine, {}),
-    ("simplified_multiclass", multi_class.simplified, {}),
+    ("one_vs_rest", methods.one_vs_rest, {}), ("shao_weighted", methods.shao, {}),
+    ("shao_local", methods.shao, {"Q": 1.0}), ("shao_local", methods.shao, {"Q": 0.2}),
+    ("shao_local", methods.shao, {"Q": 0.2, "empty": "nearest"}),
+    ("amari_wu_multiclass", partial(methods.each_alone, methods.amari_wu), {}),
+    ("williams_multiclass", partial(methods.each_alone, methods.williams), {}),
+    ("maratea_multiclass", partial(methods.each_alone, methods.maratea), {}),
+    ("act_one_per_class", partial(methods.each_alone, methods.act), {}),
+    ("wu_amari_multiclass", partial(methods.wu_amari_all_vectors, kernel=duals.gaussian), {}),
+    ("one_vs_one", methods.one_vs_one, {}), ("crammer_singer", methods.crammer_singer_machine, {}),
+    ("simplified_multiclass", methods.simplified, {}),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("name", "independent", "given"), MULTI_CLASS)
-def test_multi_class_recipe_is_its_equations(name, independent, given, seed):
-    x, labels = three_clouds(n_rows=90, seed=seed)
-    codes = np.unique(labels, return_inverse=True)[1]
-    z = unseen(x)
-
-    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, labels).decision_function(z)
-
-    assert apart(ours, independent(x, codes, z, C=C, gamma=GAMMA, **given)) < 1e-4
 
 
 @pytest.mark.parametrize("rule", ["max", "min"])
@@ -116,10 +87,8 @@ def test_multi_class_recipe_is_its_equations(name, independent, given, seed):
 def test_pruning_recipe_removes_what_its_criterion_says(rule, n_remove):
     x, y = two_clouds(n_rows=80)
     z = unseen(x)
-
     ours = built("sv_pruning", C=C, gamma=GAMMA, n_remove=n_remove, rule=rule).fit(x, y).decision_function(z)
-
-    theirs, removed = remedies.sv_pruning(x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule)
+    theirs, removed = methods.sv_pruning(x, y, z, C=C, gamma=GAMMA, n_remove=n_remove, rule=rule)
     assert len(set(removed)) == n_remove
     assert apart(ours, theirs) < 1e-4
 
@@ -132,10 +101,9 @@ def test_oversampling_recipe_is_the_machine_on_interpolated_images(seed):
     ones = np.ones(len(x))
     drawn = ESmote(k=5, seed=seed).drawn(Training(kernel, 2 * y - 1, ones, C * ones, 1e-9))
     given = {"parents": drawn.first, "neighbours": drawn.second, "gaps": drawn.gap, "C": C, "gamma": GAMMA}
-
     ours = built("e_smote_svm", C=C, gamma=GAMMA, seed=seed).fit(x, y).decision_function(z)
 
-    assert apart(ours, remedies.e_smote_interpolated(x, y, z, **given)) < 1e-4
+    assert apart(ours, methods.e_smote_interpolated(x, y, z, **given)) < 1e-4
 
 
 def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_nearest():
@@ -143,8 +111,7 @@ def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_near
     ones = np.ones(len(x))
     drawn = ESmote(k=5, seed=3).drawn(Training(duals.gaussian(x, x, GAMMA), 2 * y - 1, ones, ones, 1e-3))
     positive = np.flatnonzero(y == 1)
-    nearest = dict(zip(positive, remedies.nearest_in_feature_space(x, y, GAMMA), strict=True))
-
+    nearest = dict(zip(positive, methods.nearest_in_feature_space(x, y, GAMMA), strict=True))
     often = np.bincount(drawn.first, minlength=len(x))[positive]
 
     assert len(drawn.first) == (y == 0).sum() - (y == 1).sum()
@@ -154,17 +121,14 @@ def test_oversampling_balances_with_every_minority_row_in_turn_and_its_five_near
     assert drawn.gap.max() <= 1
 
 
-def test_oversampling_by_interpolation_is_oversampling_in_the_empirical_feature_space():
-    x, y = two_clouds(n_rows=40)
-    rng = np.random.default_rng(2)
-    nearest = remedies.nearest_in_feature_space(x, y, GAMMA)
-    parents = np.repeat(np.flatnonzero(y == 1), 2)
-    neighbours = nearest[np.repeat(np.arange(len(nearest)), 2), rng.integers(5, size=len(parents))]
-    given = {
-        "C": C, "gamma": GAMMA, "parents": parents, "neighbours": neighbours,
-        "gaps": rng.uniform(size=len(parents)),
-    }  # fmt: skip
-
-    interpolated = remedies.e_smote_interpolated(x, y, unseen(x), **given)
-
-    assert apart(interpolated, remedies.e_smote_eigenvectors(x, y, unseen(x), **given)) < 1e-6
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "name", "independent", "given"),
+    [(two_clouds, *case) for case in TWO_CLASS] + [(three_clouds, *case) for case in MULTI_CLASS],
+)
+def test_recipe_is_its_equations(rows, name, independent, given, seed):
+    x, labels = rows(n_rows=80, seed=seed)
+    codes = np.unique(labels, return_inverse=True)[1]
+    z = unseen(x)
+    ours = built(name, C=C, gamma=GAMMA, **given).fit(x, labels).decision_function(z)
+    assert apart(ours, independent(x, codes, z, C=C, gamma=GAMMA, **given)) < 1e-4

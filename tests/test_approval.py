@@ -1,37 +1,40 @@
-"""A model is a draft until somebody answers for it; its pages say who, its nights that it is not fit."""
+"""A model is a draft until somebody answers for it, and every figure of its page is of one rule."""
 
+import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import patients, written
 
+from screening import MaxFlagRate, MinSensitivity, load_model, read_cohort, save_model, train
+from screening.contract.contract import Contract
+from screening.errors import UsageError
+from screening.model_selection.revising import approve, set_threshold
 from screening.report import render_model
-from screening.store.loading import load_model
+from screening.schemas.base import Reason
+from screening.schemas.figures import Rule
+from screening.store.model import Model
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two models: one of a column that tells, one of labels by chance."""
-    place = tmp_path_factory.mktemp("approval")
-    table = patients()
+    place, table = tmp_path_factory.mktemp("approval"), patients()
     chance = table.assign(ill=np.random.default_rng(5).permutation(table["ill"]))
     written(patients(40, seed=9).drop(columns="ill"), place / "night.csv")
+    who, quick = ["--label", "ill", "--id", "patient"], ["--recipe", "logistic", "--search", 1]
     for name, past in (("good", table), ("poor", chance)):
-        written(past, place / f"{name}.csv")
-        words = [
-            "--label", "ill", "--id", "patient", "--recipe", "logistic", "--search", 1, "--beside", "svm",
-        ]  # fmt: skip
-        screen("train", place / f"{name}.csv", *words, "--out", place / name)
+        past = written(past, place / f"{name}.csv")
+        screen("train", past, *who, *quick, "--beside", "svm", "--out", place / name)
     return place
 
 
-def night_of(folder, model: str, out: str, *words: object, code: int = 0) -> dict:
-    screen(
-        "score", folder / model, folder / "night.csv", "--out", folder / out, "--date", "2026-03-01",
-        *words, "--strict", code=code,
-    )  # fmt: skip
+def night_of(folder, model: str, out: str, *words: object, day: int = 1, code: int = 0) -> dict:
+    known = ["--out", folder / out, "--date", f"2026-03-0{day}", "--strict", *words]
+    screen("score", folder / model, folder / "night.csv", *known, code=code)
     return json.loads((folder / out / "run.json").read_text(encoding="utf-8"))
 
 
@@ -44,20 +47,21 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     night = night_of(folder, "good", "draft")
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
     assert "draft, not approved for use" in (folder / "draft" / "report.html").read_text(encoding="utf-8")
-
     told = json.loads(screen("approve", folder / "good", "--by", "Dr. <A> Weber", "--json").stdout)
-
     page = render_model(load_model(folder / "good").sealed)
     assert told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page
 
 
-def test_another_threshold_makes_a_draft_of_an_approved_model(folder):
-    """An approval is of one operating point."""
+def test_another_threshold_makes_a_draft_of_an_approved_model(folder, tmp_path):
+    """An approval is of one operating point; none is taken for granted, and a refusal makes no ledger."""
     screen("approve", folder / "good", "--by", "A. Weber")
+    refused = screen("threshold", folder / "good", "--reason", "x", code=2)
     screen("threshold", folder / "good", "--g-mean", "--reason", "balance")
-
+    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
+    assert "--max-flag-rate" in refused.stderr
     assert load_model(folder / "good").facts.approval is None
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_until_then(folder):
@@ -65,10 +69,8 @@ def test_a_model_that_is_not_fit_needs_a_reason_and_is_attention_every_night_unt
     night = night_of(folder, "poor", "before", code=5)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(night)
     assert {"not_fit_for_use", "flags_like_chance"} <= codes(load_model(folder / "poor").document)
-
     refused = screen("approve", folder / "poor", "--by", "A. Weber", code=2)
     assert "--reason" in refused.stderr and "not fit for use" in refused.stderr
-
     screen("approve", folder / "poor", "--by", "A. Weber", "--reason", "for a study")
     assert not codes(night_of(folder, "poor", "after", code=5)) & {"not_fit_for_use", "flags_like_chance"}
 
@@ -78,23 +80,83 @@ def test_an_approval_is_an_entry_of_the_trail_and_the_approved_model_goes_on_as_
     where = ("--ledger", folder / "l.db", "--series", "ward-1")
     night_of(folder, "good", "first", *where)
     screen("approve", folder / "good", "--by", "A. Weber", *where)
-
-    screen(
-        "score", folder / "good", folder / "night.csv", "--out", folder / "second", "--date", "2026-03-02",
-        "--accept-delivery", "one table for both nights", *where,
-    )  # fmt: skip
+    night_of(folder, "good", "second", *where, "--accept-delivery", "one table for both nights", day=2)
     screen("history", "--ledger", folder / "l.db", "--verify")
 
 
-def test_threshold_without_a_rule_is_refused(folder):
-    """No rule is taken for granted where one is to be changed."""
-    refused = screen("threshold", folder / "good", "--reason", "x", code=2)
-
-    assert "--max-flag-rate" in refused.stderr
+FIRST = MinSensitivity(0.8)
+OTHER = MaxFlagRate(0.25)
 
 
-def test_a_refused_approval_makes_no_ledger(folder, tmp_path):
-    """Nothing is begun for a model that is not read or not approved."""
-    screen("approve", folder / "good", "--by", " ", "--ledger", tmp_path / "new.db", code=2)
+def ward(n: int = 240, seed: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.3
+    return pd.DataFrame(
+        {
+            "row": [f"r{i:04d}" for i in range(n)], "who": [f"p{i // 2:04d}" for i in range(n)],
+            "crp": rng.normal(1.5 * ill, 1.0).round(3), "age": rng.normal(60, 12, n).round(),
+            "sex": rng.choice(["f", "m"], n),
+            "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), unit="D"),
+            "ill": np.where(ill, "yes", "no"),
+            "kind": np.where(ill, rng.choice(["a", "b"], n), rng.choice(["none", "well"], n)),
+        }
+    )  # fmt: skip
 
-    assert not (tmp_path / "new.db").exists()
+
+# Recipe and other methods; label, group and the values of the condition.
+CASES = {
+    "two_class": ("svm_weighted", ["logistic"], "ill", None, None),
+    "grouped": ("logistic", ["svm"], "ill", "who", None),
+    "one_class": ("one_class", ["logistic"], "ill", None, None),
+    "multi_class": ("one_vs_rest", ["one_vs_one"], "kind", None, ["a", "b"]),
+    "joined": ("logistic", ["random_forest"], "kind", None, ["a+b", "well"]),
+    "blended_classes": ("auto", ["logistic"], "kind", None, ["a", "b"]),
+    "blended": ("auto", ["svm", "logistic"], "ill", None, None),
+}
+
+
+def trained(case: str, rule: Rule, tmp_path) -> Model:
+    """A model of a made ward, with subgroups, dates and other methods beside it, as it is stored."""
+    recipe, beside, label, group, positive = CASES[case]
+    contract = Contract.from_dict({"cohort": {"time": "day", "subgroup": ["sex"]}})
+    roles = {"label": label, "group": group, "positive": positive, "id": "row"}
+    drop = [*{"who", "ill", "kind"} - {label, group}]
+    cohort = read_cohort(ward(), contract, need_label=True, drop=drop, **roles)
+    model = train(cohort, recipe, rule=rule, folds=3, search=1, beside=beside, seed=1)
+    return load_model(save_model(model, tmp_path / rule.name))
+
+
+def told(model: Model) -> dict[str, object]:
+    points = [each.replace(chosen_by="", reason=None) for each in model.facts.operating_points]
+    same = model.facts.replace(operating_points=points, arrays_sha256="", validation_sha256="", sha256="")
+    return same.to_dict()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_threshold_gives_every_number_of_a_training_with_that_rule(case, tmp_path):
+    """`screen threshold` leaves no figure of the rule before."""
+    first, other = trained(case, FIRST, tmp_path), trained(case, OTHER, tmp_path)
+    rechosen = set_threshold(first, OTHER, "fewer reviews")
+    assert told(rechosen) != told(first)
+    assert told(rechosen) == told(other)
+    np.testing.assert_array_equal(rechosen.calibration, other.calibration)
+    pd.testing.assert_frame_equal(rechosen.validation, other.validation)
+
+
+def test_a_document_with_figures_of_two_rules_is_refused(tmp_path):
+    """And a rule that only flagging everybody keeps; what was said of the rows stands after a revision."""
+    model, other = (trained("grouped", rule, tmp_path) for rule in (FIRST, OTHER))
+    first, of_other = model.facts.validation, other.facts.validation
+    reason = Reason("rows_of_one_patient", "Rows repeat age and sex.")
+    warned = replace(
+        model, document=model.facts.replace(attention=[*model.facts.attention, reason]).to_dict()
+    )
+    approved = approve(warned, "X", datetime.date(2026, 3, 1), "trial")
+
+    for changed in ({"subgroups": of_other.subgroups}, {"forward": of_other.forward}):
+        with pytest.raises(ValueError, match="of another"):
+            model.facts.replace(validation=first.replace(**changed))
+    with pytest.raises(UsageError, match="too few to promise"):
+        set_threshold(model, MinSensitivity(0.999), "safety")
+    for revised in (set_threshold(warned, OTHER, "why"), approved):
+        assert reason in revised.facts.attention

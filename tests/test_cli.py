@@ -1,18 +1,22 @@
-"""The commands keep their manners: exit codes, one answer on stdout, the same bytes for the same seed."""
+"""The commands: exit codes, one answer on stdout, the same bytes for a seed, what they say of themselves."""
 
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from commands import commands_of, screen, typed
+from flow_cohorts import patients, written
 
-from screening.cli import options
+from screening.cli import EXAMPLES, demo, options
 from screening.contract.contract import Contract
 from screening.store.publishing import hold
 
@@ -23,7 +27,6 @@ QUICK = ["--recipe", "svm", "--search", "1", "--folds", "2", "--jobs", "1", "--b
 
 
 def head(source: Path, target: Path, rows: int) -> None:
-    """Copy the header and the first rows of a CSV file."""
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     target.write_text("".join(lines[: rows + 1]), encoding="utf-8")
 
@@ -34,7 +37,6 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A folder with the files the README speaks of."""
     folder = tmp_path_factory.mktemp("desk")
     head(SAMPLES / "nosocomial_past.csv", folder / "past.csv", 250)
     head(SAMPLES / "nosocomial_night.csv", folder / "tonight.csv", 60)
@@ -42,9 +44,18 @@ def desk(tmp_path_factory):
     return folder
 
 
+def trained(desk, out, *more, code=0):
+    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, *more]
+    return screen(*words, "--out", out, code=code)
+
+
 @pytest.fixture(scope="module")
 def model(desk):
-    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", desk / "model")
+    """Its training ends with its figures, the verdict and the place of the page."""
+    answer = trained(desk, desk / "model").stdout
+    names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
+    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "fit for use?", "report"]
+    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
     return desk / "model"
 
 
@@ -78,44 +89,39 @@ def test_every_command_in_the_readme_works_as_written(in_copy_of_desk):
 def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, run, tmp_path):
     """Wherever they lie, as long as model and run lie alike: the page links from the one to the other."""
     again, night = tmp_path / "model", tmp_path / "run"
-    screen("train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK, "--out", again)
+    trained(desk, again)
     screen("score", again, desk / "tonight.csv", "--out", night, "--date", "2026-03-01")
     first, second = content(run), content(night)
 
     assert content(again) == content(model)
-    assert {name: first[name] for name in first if name != "run.json"} == {
-        name: second[name] for name in second if name != "run.json"
-    }
-
-
-def test_a_report_drawn_again_is_the_same_to_the_byte(model, run):
-    before = {folder: content(folder) for folder in (model, run)}
+    assert {**first, "run.json": b""} == {**second, "run.json": b""}
+    # Drawn again they are the same; what a model says of its making names no folder.
     for folder in (model, run):
-        (folder / "report.html").unlink()
+        page = (folder / "report.html").read_bytes()
         screen("report", folder)
-
-    assert {folder: content(folder) for folder in (model, run)} == before
+        assert (folder / "report.html").read_bytes() == page
+    command = json.loads((model / "model.json").read_bytes())["training"]["command"]
+    assert " train past.csv --recipe svm" in command
+    assert "'" not in command.partition("past.csv")[0]
+    assert str(desk) not in command and "--out" not in command and "--jobs" not in command
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--recipe", "nope"], "svm_weighted"),
-        (["--recipe", "svm", "--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
+        (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
         (
-            ["--recipe", "svm", "--min-sensitivity", "90"],
+            ["--min-sensitivity", "90"],
             "min_sensitivity must be above 0 and at most 1, got 90; did you mean 0.9?",
         ),
-        (["--recipe", "svm", "--param", "C"], "name=value"),
-        (["--recipe", "svm", "--param", "kappa=1"], "'kappa'"),
-        (["--recipe", "svm", "--positive", "perhaps"], "perhaps"),
+        (["--param", "C"], "name=value"),
+        (["--param", "kappa=1"], "'kappa'"),
+        (["--positive", "perhaps"], "perhaps"),
     ],
 )
 def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
-    result = screen(
-        "train", desk / "past.csv", "--contract", desk / "cohort.toml", *words, "--out", tmp_path / "m",
-        code=2,
-    )  # fmt: skip
+    result = trained(desk, tmp_path / "m", *words, code=2)
     assert told in result.stderr
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
@@ -129,7 +135,6 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model,
         cells[names.index(column)] = "SECRET77"
         lines[row] = ",".join(cells)
     (tmp_path / "tonight.csv").write_text("\n".join(lines), encoding="utf-8")
-
     scored = screen("score", model, tmp_path / "tonight.csv", "--out", tmp_path / "r", code=3)
     checked = screen("check", tmp_path / "tonight.csv", "--model", model, "--json", code=3)
 
@@ -140,94 +145,50 @@ def test_a_broken_contract_exits_3_with_all_violations_and_no_value(desk, model,
         assert "SECRET77" not in text
 
 
-def test_model_path_mistyped(desk, model, tmp_path):
-    """Nothing lies there: exit 2, and the model beside it that was probably meant."""
-    result = screen("score", f"{model}s", desk / "tonight.csv", "--out", tmp_path / "run", code=2)
-
-    assert result.stderr.endswith("did you mean 'model'?\n")
-
-
-def test_train_ends_with_its_figures(desk, tmp_path):
-    """AUROC, sensitivity, specificity, PPV with intervals, the verdict and the place of the page."""
-    answer = screen(
-        "train", desk / "past.csv", "-c", desk / "cohort.toml", *QUICK, "-o", tmp_path / "m"
-    ).stdout
-
-    names = [line.split("  ")[0] for line in answer.splitlines() if line[0] != " "]
-    assert names[-7:] == ["threshold", "AUROC", "sensitivity", "specificity", "PPV", "fit for use?", "report"]
-    assert len(re.findall(r"\(95% CI [0-9.]+–[0-9.]+%?\)", answer)) == 4
-
-
 def test_key_given_twice_named(desk, tmp_path):
     """A contract with a key given twice is TOML all the same: what is said is the key."""
-    twice = tmp_path / "twice.toml"
-    twice.write_text(
-        (desk / "cohort.toml").read_text(encoding="utf-8") + "[features.age]\n", encoding="utf-8"
-    )
-
+    twice, contract = tmp_path / "twice.toml", (desk / "cohort.toml").read_text(encoding="utf-8")
+    twice.write_text(contract + "[features.age]\n", encoding="utf-8")
     result = screen("check", desk / "past.csv", "--contract", twice, code=3)
+    screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
+    assert "a key is given twice" in result.stderr and '"age"' in result.stderr
+    # A contract that exists is not written over.
+    assert (desk / "cohort.toml").read_text(encoding="utf-8") == contract
 
-    assert "a key is given twice" in result.stderr
-    assert '"age"' in result.stderr
 
-
-def test_shell_completes_recipes_models_and_series(model, monkeypatch):
+def test_a_model_that_cannot_be_used_is_refused(desk, model, tmp_path, monkeypatch):
+    """Damaged: 4; none there: 2, and the one probably meant; a place another run writes to: 75."""
     monkeypatch.chdir(model.parent)
+    for path in model.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
+    night = (desk / "tonight.csv", "--out", tmp_path / "r")
+    for words in (["score", tmp_path, *night], ["report", tmp_path]):
+        assert "damaged" in screen(*words, code=4).stderr
 
+    assert screen("score", f"{model}s", *night, code=2).stderr.endswith("did you mean 'model'?\n")
+    with hold(tmp_path / "r"):
+        screen("score", model, *night, code=75)
+    # The shell completes recipes, models and series.
     assert options.recipes_like("one_class_c") == ["one_class_conformal"]
     assert options.models_like("mod") == ["model"]
     assert options.series_like("") == []
 
 
-def test_a_damaged_model_exits_4(desk, model, tmp_path):
-    for path in model.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
-    for words in (["score", tmp_path, desk / "tonight.csv", "--out", tmp_path / "r"], ["report", tmp_path]):
-        result = screen(*words, code=4)
-        assert "damaged" in result.stderr
-
-
-def test_a_second_run_on_the_same_place_exits_75(desk, model, tmp_path):
-    with hold(tmp_path / "r"):
-        screen("score", model, desk / "tonight.csv", "--out", tmp_path / "r", code=75)
-
-
-def test_an_interrupted_training_exits_130_and_leaves_nothing(desk, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("screening.model_selection.train.train", interrupted)
-    words = ["train", desk / "past.csv", "--contract", desk / "cohort.toml", *QUICK]
-    screen(*words, "--out", tmp_path / "deep" / "m", code=130)
-
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)])
+def test_an_interrupted_training_exits_130_and_a_bug_1_with_its_traceback(
+    desk, tmp_path, monkeypatch, error, code
+):
+    """Neither leaves anything."""
+    monkeypatch.setattr("screening.model_selection.train.train", Mock(side_effect=error))
+    result = trained(desk, tmp_path / "deep" / "m", code=code)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_bug_keeps_its_traceback_and_exits_1(desk, tmp_path, monkeypatch):
-    def broken(*_, **__):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("screening.model_selection.train.train", broken)
-    result = screen(
-        "train", desk / "past.csv", "--label", "infected", *QUICK, "--out", tmp_path / "m", code=1
-    )
-
-    assert isinstance(result.exception, ZeroDivisionError)
-
-
-def test_a_contract_that_exists_is_not_written_over(desk):
-    before = (desk / "cohort.toml").read_bytes()
-    screen("init", desk / "past.csv", "--out", desk / "cohort.toml", code=2)
-
-    assert (desk / "cohort.toml").read_bytes() == before
+    assert isinstance(result.exception, (SystemExit, ZeroDivisionError))
 
 
 def test_a_table_without_a_contract_is_trained_on_as_init_reads_it_and_says_the_same(desk, tmp_path):
     init = screen("init", desk / "past.csv", "--yes", "--json", "--out", tmp_path / "c.toml")
     trained = screen("train", desk / "past.csv", *QUICK, "--json", "--out", tmp_path / "model")
-
     said, notes = json.loads(init.stdout), json.loads(trained.stdout)["notes"]
-
     assert {*said["notes"], *(f"dropped, {words}" for words in said["dropped"])} <= {*notes}
     contract = json.loads((tmp_path / "model" / "model.json").read_bytes())["contract"]
     assert contract == Contract.load(tmp_path / "c.toml").to_dict()
@@ -256,14 +217,6 @@ def test_init_asks_on_a_terminal_with_its_guesses_as_defaults(desk, tmp_path):
     assert (contract.id, contract.time, contract.capacity) == ("patient_id", "admission_date", 40)
 
 
-def test_what_a_model_says_of_its_making_names_no_folder(desk, model):
-    command = json.loads((model / "model.json").read_bytes())["training"]["command"]
-
-    assert " train past.csv --recipe svm" in command
-    assert "'" not in command.partition("past.csv")[0]
-    assert str(desk) not in command and "--out" not in command and "--jobs" not in command
-
-
 def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, model, run, tmp_path):
     """Features, recipe and TRIPOD+AI record are there, at their anchors, as seen from the run directory."""
     links = re.findall(r'<a href="([^"#]+)#(\w+)"', (run / "report.html").read_text(encoding="utf-8"))
@@ -271,9 +224,118 @@ def test_a_nights_page_links_to_its_models_and_a_readers_copy_does_not(desk, mod
     assert {anchor for _, anchor in links} == {"features", "recipe", "tripod"}
     for place, anchor in links:
         assert f'id="{anchor}"' in (run / place).read_text(encoding="utf-8")
-    screen(
-        "score", model, desk / "tonight.csv", "--out", tmp_path / "run", "--publish", tmp_path / "pages",
-        "--date", "2026-03-01",
-    )  # fmt: skip
+    where = ["--out", tmp_path / "run", "--publish", tmp_path / "pages"]
+    screen("score", model, desk / "tonight.csv", *where, "--date", "2026-03-01")
     copy = (tmp_path / "pages" / "latest.html").read_text(encoding="utf-8")
     assert "record after TRIPOD+AI" in copy and "report.html#" not in copy
+
+
+HEAVY = ("pandas", "pyarrow", "sklearn", "scipy", "numba", "dask", "distributed")
+
+
+@pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.__name__)
+def test_help_shows_one_example_that_the_command_understands(command):
+    """The list of commands fits a terminal of 80 columns."""
+    shown = screen(command.__name__, "--help").stdout
+    example = EXAMPLES[command].split()
+    listed = screen(code=2).stderr.partition("Commands:")[2]
+
+    assert f"Example: {EXAMPLES[command]}" in " ".join(shown.split())
+    assert example[:2] == ["screen", command.__name__]
+    assert {word for word in example if word.startswith("--")} <= set(shown.split())
+    assert len(re.findall(r"^  [a-z]+  ", listed, re.MULTILINE)) == len(EXAMPLES)
+    assert "..." not in listed
+
+
+def test_help_is_quick_for_it_waits_for_no_numerical_package():
+    """And is what the documents show."""
+    code = "import sys\nfrom screening.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    command = [sys.executable, "-c", code, "--help"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    docs = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands"]()
+    assert set(answer.stdout.split()) & set(HEAVY) == set()
+    assert docs == (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+
+
+def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
+    job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
+    monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
+    places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
+    assert len(places) == 2
+    pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
+    assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("C=10", 10), ("C=1e-3", 0.001), ("class_weight=balanced", "balanced"), ("normalise=true", True),
+        ("g=a=b", "a=b"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value):
+    """And a size is read with its unit."""
+    (read,) = options.parameters_from([text]).values()
+    sizes = [options.bytes_from(text) for text in ("512M", "2G", "1.5 GB", "2097152")]
+    assert (read, type(read)) == (value, type(value))
+    assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
+
+
+LOGISTIC = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"),
+        (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
+        (["train"], "missing argument 'COHORT'"),
+        (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
+        (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
+    ],
+)
+def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
+    plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
+
+    (line,) = plain.stderr.splitlines()
+    assert line.startswith("screen: ")
+    assert told in line
+    assert plain.stdout == ""
+    answer = json.loads(asked.stdout)["error"]
+    assert (answer["kind"], answer["exit_code"]) == ("usage", 2)
+    assert told in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "told"),
+    [("--label", "ll", "'ill'"), ("--id", "Patient", "'patient'"), ("--drop", "warrd", "'ward'")],
+)
+def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_path, option, name, told):
+    answer = screen("train", table, option, name, *LOGISTIC, "--out", tmp_path / "m", code=3)
+    assert f"missing column '{name}'" in answer.stderr and f"; did you mean {told}?" in answer.stderr
+
+
+def trained_on(past, out, *more, code=0):
+    who = ("--label", "ill", "--id", "patient")
+    return screen("train", past, *who, *LOGISTIC, *more, "--out", out, code=code)
+
+
+def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(table, tmp_path):
+    """The same training may replace its own model, byte for byte; a damaged one is not swept away."""
+    out, other = tmp_path / "model", patients(seed=1)
+    other["cold"] = np.where(other["fever"] < 37, "yes", "no")
+    other = written(other, tmp_path / "other.csv")
+    trained_on(table, out)
+    before = (out / "model.json").read_bytes()
+
+    trained_on(table, out)
+    recipe = trained_on(table, out, "--recipe", "svm", code=2)
+    cohort = trained_on(other, out, "--label", "cold", code=2)
+
+    assert "holds a model of another recipe; give another --out, or --force" in recipe.stderr
+    assert "another cohort and label" in cohort.stderr
+    assert (out / "model.json").read_bytes() == before
+    trained_on(other, out, "--force")
+    assert (out / "model.json").read_bytes() != before
+    (out / "model.json").write_text("{")
+    assert "cannot be read; give another --out" in trained_on(table, out, code=2).stderr

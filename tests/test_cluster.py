@@ -6,8 +6,8 @@ import socket
 import ssl
 from contextlib import nullcontext
 from pathlib import Path
-from time import sleep
 from types import SimpleNamespace
+from unittest.mock import MagicMock, patch
 
 import pandas as pd
 import pytest
@@ -46,51 +46,43 @@ def alone(model, night, out, **more):
 
 @pytest.fixture(scope="module")
 def expected(model, tmp_path_factory):
-    """What a run alone gives for the night of most tests."""
     folder = tmp_path_factory.mktemp("alone")
     return content(alone(model, written(patients(90, seed=7), folder / "night.csv"), folder / "run"))
 
 
 def content(run):
-    """The bytes of a run's files, but for the one that tells the time."""
     return {path.name: path.read_bytes() for path in run.directory.iterdir() if path.name != "run.json"} | {
         "counts": run.document["counts"]
     }
 
 
-def left(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
-
-
-def test_a_run_by_workers_has_the_bytes_of_a_run_alone(model, night, expected, monkeypatch, tmp_path):
-    workers = InThisProcess()
-
+def test_a_run_by_workers_has_the_bytes_of_a_run_alone(
+    model, night, expected, cohort, trained, monkeypatch, tmp_path
+):
+    """A table and a model in memory too; a table that breaks the contract leaves nothing."""
+    workers, frame = InThisProcess(), patients(90, seed=7)
+    in_memory = trained(cohort, "svm_weighted", search=1)
     run = by(workers, monkeypatch, model, night, tmp_path / "by")
+    other = by(InThisProcess(), monkeypatch, in_memory, frame, tmp_path / "memory")
+    with pytest.raises(CohortError):
+        by(InThisProcess(), monkeypatch, model, frame.assign(fever="warm"), tmp_path / "broken")
 
     assert content(run) == expected
+    assert content(other) == content(alone(in_memory, frame, tmp_path / "alone"))
     assert len(workers.pieces) == 6
-    assert left(tmp_path) == []
-
-
-def test_a_table_and_a_model_in_memory_are_decided_on_too(cohort, trained, monkeypatch, tmp_path):
-    model, frame = trained(cohort, "svm_weighted", search=1), patients(90, seed=7)
-
-    run = by(InThisProcess(), monkeypatch, model, frame, tmp_path / "by")
-
-    assert content(run) == content(alone(model, frame, tmp_path / "alone"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "by", "memory", "night.csv"]
 
 
 def test_a_killed_run_goes_on_from_its_finished_batches(model, night, expected, monkeypatch, tmp_path):
+    again = InThisProcess()
     with pytest.raises(Stopped):
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
-    assert left(tmp_path) == [".run.fragments"]
-    again = InThisProcess()
-
+    assert [path.name for path in tmp_path.glob(".*")] == [".run.fragments"]
     run = by(again, monkeypatch, model, night, tmp_path / "run")
 
     assert len(again.pieces) == 2
     assert content(run) == expected
-    assert left(tmp_path) == []
+    assert [*tmp_path.glob(".*")] == []
 
 
 @pytest.mark.parametrize("damaged", [True, False])
@@ -102,19 +94,8 @@ def test_decisions_of_another_table_or_damaged_ones_are_made_again(
         by(InThisProcess(lives=4), monkeypatch, model, night, tmp_path / "run")
     for path in (tmp_path / ".run.fragments").iterdir():
         path.write_bytes(path.read_bytes()[: -40 if damaged else None])
-
     by(more, monkeypatch, model, night if damaged else other, tmp_path / "run")
-
     assert len(more.pieces) == 6
-
-
-def test_a_table_that_breaks_the_contract_leaves_nothing(model, monkeypatch, tmp_path):
-    broken = written(patients(40).assign(fever="warm"), tmp_path / "broken.csv")
-
-    with pytest.raises(CohortError):
-        by(InThisProcess(), monkeypatch, model, broken, tmp_path / "run")
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.csv"]
 
 
 def compared(cohort, **more):
@@ -124,7 +105,6 @@ def compared(cohort, **more):
 
 
 def figures(comparison_run):
-    """All that a comparison says, but for the seconds it took."""
     methods = comparison_run.summary()["cohorts"]["ward"]
     seconds = ("fit_seconds", "score_seconds")
     said = {name: {key: row[key] for key in row if key not in seconds} for name, row in methods.items()}
@@ -132,74 +112,46 @@ def figures(comparison_run):
 
 
 def test_a_model_whose_folds_were_fitted_by_workers_has_the_bytes_of_one_trained_here(cohort, tmp_path):
-    quick = {"search": 3, "folds": 3, "repeats": 1, "beside": ()}
-    killed, workers = InThisProcess(lives=4), InThisProcess()
+    """Also after a stop, and of a blend; no id travels."""
+    quick = {"folds": 3, "repeats": 1, "beside": ()}
+    killed, workers, progress = InThisProcess(lives=4), InThisProcess(), []
     with pytest.raises(Stopped):
-        train(cohort, "svm_weighted", **quick, cluster=killed, kept=tmp_path)
+        train(cohort, "svm_weighted", search=3, **quick, cluster=killed, kept=tmp_path)
 
-    model = train(cohort, "svm_weighted", **quick, cluster=workers, kept=tmp_path)
-
-    told = b"".join(pickle.dumps(each) for each in workers.pieces)
-    assert model.digest == train(cohort, "svm_weighted", **quick).digest
-    assert len(killed.pieces) + len(workers.pieces) == 9
-    assert [name for name in cohort.id if name.encode() in told] == []
-
-
-def test_members_of_a_blend_by_workers_are_those_trained_here_and_say_how_far_they_are(cohort):
-    progress, quick = [], {"search": 2, "folds": 3, "repeats": 1, "beside": ()}
-
-    model = train(
-        cohort, "auto", **quick, cluster=InThisProcess(), progress=lambda *step: progress.append(step)
+    model = train(cohort, "svm_weighted", search=3, **quick, cluster=workers, kept=tmp_path)
+    blend = train(
+        cohort, search=2, **quick, cluster=InThisProcess(), progress=lambda *step: progress.append(step)
     )
 
+    travelled = b"".join(pickle.dumps(each) for each in workers.pieces)
     shares = [done / total for done, total in progress]
+    assert model.digest == train(cohort, "svm_weighted", search=3, **quick).digest
+    assert blend.digest == train(cohort, search=2, **quick).digest
+    assert len(killed.pieces) + len(workers.pieces) == 9
+    assert [name for name in cohort.id if name.encode() in travelled] == []
     assert shares == sorted(shares) and shares[-1] == 1.0
-    assert model.digest == train(cohort, "auto", **quick).digest
-
-
-def test_what_a_caller_on_threads_calls_off_is_not_begun_and_told_as_no_warning():
-    begun = []
-
-    def piece(number):
-        begun.append(number)
-        sleep(0.05)
-        return number
-
-    results = in_parallel(piece, [(number,) for number in range(20)], jobs=2)
-    assert next(results) == 0
-    results.close()
-
-    assert len(begun) < 10
 
 
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("local:0", "give local:N"), ("somewhere", "give local:N"),
+        ("local:0", "--cluster local:0: give local:N"), ("somewhere", "--cluster somewhere: give local:N"),
         ("tcp://127.0.0.1:9", "no scheduler of dask answers there"),
+        ("local:2", r'pip install "screening\[cluster\]"'),
     ],
 )  # fmt: skip
 def test_what_is_no_cluster_is_refused_before_anything_is_written(
     model, night, where, words, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 0.3)
-
-    with pytest.raises(UsageError, match=f"--cluster {where}: {words}"):
+    hidden = {"local:2": {"distributed": None}}.get(where, {})
+    with patch.dict("sys.modules", hidden), pytest.raises(UsageError, match=words):
         score(model, night, tmp_path / "run", cluster=where)
-
     assert [path.name for path in tmp_path.iterdir()] == ["night.csv"]
-
-
-def test_without_the_extra_its_name_is_said(model, night, monkeypatch, tmp_path):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-
-    with pytest.raises(UsageError, match=r'pip install "screening\[cluster\]"'):
-        score(model, night, tmp_path / "run", cluster="local:2")
 
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two processes, started once for the tests below."""
     pytest.importorskip("distributed")
     with parallel.opened("local:2") as cluster:
         yield cluster
@@ -225,114 +177,80 @@ def test_processes_give_the_bytes_of_a_run_alone_and_no_id_travels(
 
     travelled = b"".join(frames)
     assert content(run) == expected
-    assert b"_decided" in travelled
+    assert b"FoldEnsemble.decisions" in travelled
     names = pd.read_csv(night, dtype=str)["patient"]
     assert [name for name in names if name.encode() in travelled] == []
 
 
-def test_a_piece_whose_worker_is_killed_is_given_to_another(workers, tmp_path):
-    marks = [(str(tmp_path / str(number)),) for number in range(3)]
-
-    assert list(in_parallel(die_once, marks, cluster=workers)) == [f"done: {mark}" for (mark,) in marks]
-
-
 def test_a_comparison_by_workers_has_the_figures_of_one_alone(workers, cohort, monkeypatch, tmp_path):
     monkeypatch.setattr(comparison, "opened", lambda _: nullcontext(workers))
-
     (tmp_path / "kept").mkdir()
     by_workers = compared(cohort, kept=tmp_path / "kept", cluster="local:2")
-
     assert figures(by_workers) == figures(compared(cohort))
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 12
 
 
-def test_a_night_by_a_worker_ends_as_one_run_here(workers, tmp_path):
-    """Workers of dask may have no children, unless they are told."""
+def test_pieces_of_workers_that_die_fail_or_see_no_file(workers, tmp_path):
+    """One whose worker is killed is given to another; an error is the caller's."""
+    marks = [(str(tmp_path / str(number)),) for number in range(3)]
+
+    assert list(in_parallel(die_once, marks, cluster=workers)) == [f"done: {mark}" for (mark,) in marks]
+    with pytest.raises(ModelError, match="cannot read"):
+        list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
+    with pytest.raises(UsageError, match="does not see /nowhere/model"):
+        workers.check([tmp_path, Path("/nowhere/model")])
+    # Workers of dask may have no children, unless they are told: a night there ends as one run here.
     (tmp_path / "m").mkdir()
     words = ["score", str(tmp_path / "m"), "--out", str(tmp_path / "run")]
     secrets = {"SCREEN_LEDGER": str(tmp_path / "l.db"), "SCREEN_COHORT": str(tmp_path / "night.csv")}
-
     ended = Processes(cluster=workers).run(words, secrets, 1, 60)
-
-    assert ended.code == 4
-    assert ended.message is not None
+    assert ended.code == 4 and ended.message is not None
 
 
 def test_rows_go_to_no_worker_in_the_clear(workers):
-    """Whose scheduler has no TLS is told so before a row is sent."""
+    """Whose scheduler has no TLS is refused before a row is sent; whoever has no certificate is cut off."""
     scheduler = SimpleNamespace(address="tcp://host:8786")
     plain = Cluster(SimpleNamespace(scheduler=scheduler), "tcp://host:8786", 1)
+    host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
+    workers.check(secret=True)
     with pytest.raises(ClusterError, match="would travel unencrypted"):
         plain.check(secret=True)
-    workers.check(secret=True)
-
-
-def test_a_worker_that_does_not_see_a_file_is_named(workers, tmp_path):
-    with pytest.raises(UsageError, match="does not see /nowhere/model"):
-        workers.check([tmp_path, Path("/nowhere/model")])
-
-
-def test_an_error_of_a_worker_is_the_callers(workers, tmp_path):
-    with pytest.raises(ModelError, match="cannot read"):
-        list(in_parallel(load_model, [(tmp_path / "nothing",)], cluster=workers))
+    with (
+        pytest.raises((OSError, IndexError)),
+        socket.create_connection((host, int(port))) as connection,
+        context.wrap_socket(connection) as secret,
+    ):
+        secret.sendall(b"x" * 64)
+        # Nothing more comes from who has closed.
+        secret.recv(1)[0]
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
 def test_every_listener_is_on_loopback_and_lets_no_stranger_in(workers):
     pids = [os.getpid(), *workers.client.run(os.getpid).values()]
-
     sockets = listeners(pids)
-
     assert len(sockets) >= 3
     assert {address for address, _ in sockets} == {"0100007F"}
 
 
-def test_whoever_has_no_certificate_is_cut_off(workers):
-    host, port = workers.client.scheduler.address.removeprefix("tls://").split(":")
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-
-    with (
-        pytest.raises(OSError),
-        socket.create_connection((host, int(port))) as plain,
-        context.wrap_socket(plain) as secret,
-    ):
-        secret.sendall(b"x" * 64)
-        raise_where_cut_off(secret)
-
-
-def raise_where_cut_off(connection: ssl.SSLSocket) -> None:
-    if not connection.recv(1):
-        raise ConnectionResetError
-
-
-def test_a_piece_that_kills_every_worker_is_given_up():
-    distributed = pytest.importorskip("distributed")
-
-    class Dead:
-        def result(self, timeout):
-            raise distributed.KilledWorker("piece", None, 3)
-
-    class Client:
-        def submit(self, *_, **__):
-            return Dead()
-
-    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
-        list(in_parallel(die_once, [("any",)], cluster=Cluster(Client(), "local:2", 1)))
-
-
 def test_where_no_worker_is_left_that_is_said_and_after_a_while_refused(monkeypatch, caplog):
-    """A scheduler without workers would keep a piece for ever."""
+    """A scheduler without workers would keep a piece for ever; one that kills them all is given up."""
+    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(parallel, "DESERTED_SECONDS", 1.0)
+    client = MagicMock()
+    client.submit.return_value.result.side_effect = distributed.KilledWorker("piece", None, 3)
+
+    with pytest.raises(UsageError, match="workers died one after the other of one piece"):
+        list(in_parallel(die_once, [("any",)], cluster=Cluster(client, "local:2", 1)))
     with parallel.opened("local:1") as cluster:
         cluster.client.cluster.scale(0)
         while cluster.client.nthreads():
             pass
         with pytest.raises(ClusterError, match="no worker was left for 1 s"):
             list(in_parallel(os.getpid, [()], cluster=cluster))
-
-    assert [record.message for record in caplog.records if record.name == "screening"] == [
-        "--cluster local:1: no worker is left; waiting for one"
-    ]
+    messages = [record.message for record in caplog.records if record.name == "screening"]
+    assert messages == ["--cluster local:1: no worker is left; waiting for one"]

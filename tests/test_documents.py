@@ -1,7 +1,9 @@
 """What is written is what its type says: no key without a type, no type without its producer."""
 
 import json
+from functools import reduce
 from importlib.metadata import version
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,13 @@ from faults.desk import QUICK, ROLES
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
 
-from screening import read_cohort, save_model, score
+from screening import load_model, open_ledger, save_model, score
 from screening.cli import EXAMPLES, app
 from screening.errors import ModelError
-from screening.ledger.database import open_ledger
-from screening.model_selection.compare import compare
 from screening.schemas.comparison import ComparisonDocument
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 from screening.schemas.schemas import ANSWERS, DOCUMENTS, schema_of
-from screening.store.loading import load_model
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,7 +36,6 @@ def night(cohort, trained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def volumes(tissue, trained, tmp_path_factory):
-    """Several classes, voxels of patients."""
     folder = tmp_path_factory.mktemp("volumes")
     save_model(trained(tissue, "one_vs_rest", search=1, folds=4), folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
@@ -51,25 +49,18 @@ def stored(path: Path) -> dict:
 
 @pytest.mark.parametrize("kind", ["night", "volumes"])
 def test_what_training_and_scoring_write_is_what_the_types_say(kind, request):
+    """A key that no type knows is noticed."""
     folder = request.getfixturevalue(kind)
-
+    document = stored(folder / "run" / "run.json")
     model = ModelDocument.from_dict(stored(folder / "model" / "model.json"), "model.json")
-    run = RunDocument.from_dict(stored(folder / "run" / "run.json"), "run.json")
+    run = RunDocument.from_dict(document, "run.json")
 
     assert model.validation.n_rows == model.training.n_rows_used
     assert run.counts.read == run.counts.scored + run.counts.refused
     assert run.model.sha256 == model.sha256
-
-
-def test_what_a_comparison_writes_is_what_its_type_says(tmp_path):
-    cohort = read_cohort(
-        written(patients(), tmp_path / "past.csv"), label="ill", positive="yes", id="patient"
-    )
-    comparison = compare({"past": cohort}, ["svm", "logistic"], search=1)
-
-    document = ComparisonDocument.from_dict(json.loads(json.dumps(comparison.document)))
-
-    assert [each.recipe for each in document.cohorts[0].methods] == ["svm", "logistic"]
+    document["counts"]["guessed"] = 1
+    with pytest.raises(ModelError, match=r"counts\.guessed"):
+        RunDocument.from_dict(document, "run.json")
 
 
 def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, monkeypatch):
@@ -77,6 +68,7 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("screening.cli.data._whole_job", lambda *job: None)
     written(patients(), tmp_path / "past.csv")
+    written(patients(90, seed=5), tmp_path / "v.csv")
     for day, seed in (("2026-03-01", 1), ("2026-03-02", 2)):
         written(patients(60, seed=seed).drop(columns="ill"), tmp_path / f"{day}.csv")
     (tmp_path / "NIGHT.toml").write_text(
@@ -84,63 +76,50 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
         '[series.ward]\nmodel = "m"\ncohort = "{date}.csv"\ncatch_up = 0\n',
         encoding="utf-8",
     )
-    book = ("--ledger", "l.db")
-    asked = set()
+    book, asked = ("--ledger", "l.db"), set()
 
-    def ask(*words: str, code: int = 0) -> dict:
+    def ask(line: str, *more: str, code: int = 0) -> dict:
+        words = (*line.split(), *more)
         asked.add(words[0] if code != 2 else "error")
         return json.loads(screen(*words, "--json", code=code).stdout)
 
-    ask("demo", "--out", "demo")
-    ask("recipes", "svm")
-    ask("init", "past.csv", "--out", "c.toml")
-    ask("check", "past.csv", "--contract", "c.toml")
-    ask("train", "past.csv", *QUICK, *ROLES, "--max-flag-rate", "0.2", "--out", "m")
-    ask("train", "past.csv", "--min-sensitivity", "90", "--out", "m", code=2)
-    ask("compare", "past.csv", "--recipes", "logistic", "--search", "1", "--folds", "2", *ROLES, "--out", "c")
-    ask("validate", "m", str(written(patients(90, seed=5), tmp_path / "v.csv")), "--out", "v")
-    ask("threshold", "m", "--max-flag-rate", "0.25", "--reason", "more")
-    ask("approve", "m", "--by", "A. Weber", "--reason", "a try")
-    night = ask("score", "m", "2026-03-01.csv", "--date", "2026-03-01", "--out", "1", *book, "--series", "w")
+    ask("demo --out demo")
+    ask("recipes svm")
+    ask("init past.csv --out c.toml")
+    ask("check past.csv --contract c.toml")
+    ask("train past.csv --max-flag-rate 0.2 --out m", *QUICK, *ROLES)
+    ask("train past.csv --min-sensitivity 90 --out m", code=2)
+    ask("compare past.csv --recipes logistic --search 1 --folds 2 --out c", *ROLES)
+    ask("validate m v.csv --out v")
+    ask("threshold m --max-flag-rate 0.25 --reason more")
+    ask("approve m --by Weber --reason try")
+    night = ask("score m 2026-03-01.csv --date 2026-03-01 --out 1 --series w", *book)
     run = stored(tmp_path / "1" / "run.json")
     one = run["cases"][0]["id"]
-    ask("explain", "1", one)
-    ask("export", "1", "--to", "csv", "--out", "f.csv")
-    ask("report", "1")
+    ask("explain 1", one)
+    ask("export 1 --to csv --out f.csv")
+    ask("report 1")
     words = [{"id": each, "verdict": "confirmed"} for each in (one, *sampled(run))]
-    (tmp_path / "w.json").write_text(
-        json.dumps({"format": 1, "run_id": night["run_id"], "verdicts": words}), encoding="utf-8"
-    )
-    ask("review", "1", "w.json", *book)
-    ask("retrain", "w", "m", "past.csv", "--nights", "{date}.csv", "--out", "next", *book)
-    ask("approve", "next", "--by", "A. Weber", "--reason", "a try")
-    ask(
-        "score", "next", "2026-03-02.csv", "--date", "2026-03-02", "--out", "2", *book, "--series", "w",
-        "--shadow",
-    )  # fmt: skip
-    ask("promote", "next", "--series", "w", "--reason", "newer", *book)
+    verdicts = {"format": 1, "run_id": night["run_id"], "verdicts": words}
+    (tmp_path / "w.json").write_text(json.dumps(verdicts), encoding="utf-8")
+    ask("review 1 w.json", *book)
+    ask("retrain w m past.csv --nights {date}.csv --out next", *book)
+    ask("approve next --by Weber --reason try")
+    ask("score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book)
+    ask("promote next --series w --reason newer", *book)
     ask("history", *book)
-    ask("status", *book, "--night", "2026-03-01", "--artefacts")
-    ask("run", "NIGHT.toml", "--date", "2026-03-01")
-    ask("ledger", "rebuild", "l.db")
-    ask("forget", one, *book, "--runs", ".")
-    ask("purge", "--older-than", "90d", *book)
-    ask("retire", "w", "--reason", "closed", *book)
+    ask("status --night 2026-03-01 --artefacts", *book)
+    ask("run NIGHT.toml --date 2026-03-01")
+    ask("ledger rebuild l.db")
+    ask("forget --runs .", one, *book)
+    ask("purge --older-than 90d", *book)
+    ask("retire w --reason closed", *book)
 
+    commands = {command.__name__ for command in EXAMPLES} - {"schema"}
+    assert asked == set(ANSWERS) == {"error", *commands}
     assert all(schema_of(name, printed=True)["properties"] for name in asked)
-    assert (
-        asked
-        == set(ANSWERS)
-        == {"error", *(name for name in (command.__name__ for command in EXAMPLES) if name != "schema")}
-    )
-
-
-def test_a_key_that_no_type_knows_is_noticed(night):
-    document = stored(night / "run" / "run.json")
-    document["counts"]["guessed"] = 1
-
-    with pytest.raises(ModelError, match=r"counts\.guessed"):
-        RunDocument.from_dict(document, "run.json")
+    comparison = ComparisonDocument.from_dict(stored(tmp_path / "c" / "comparison.json"))
+    assert [each.recipe for each in comparison.cohorts[0].methods] == ["svm", "logistic"]
 
 
 # Older ones describe fewer of the nested keys.
@@ -153,7 +132,6 @@ as_in_the_docs = pytest.mark.skipif(
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_command_prints_the_schema_that_the_docs_keep(name):
     printed = CliRunner().invoke(app, ["schema", name])
-
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == stored(ROOT / "docs" / "schemas" / f"{name}.json")
 
@@ -161,19 +139,12 @@ def test_the_command_prints_the_schema_that_the_docs_keep(name):
 @pytest.mark.parametrize(
     "place",
     [
-        ("model", "validation", "curves", "yes", "sensitivity", "low"),
-        ("model", "validation", "search", "scores"),
-        ("score_counts", "yes", "counts"),
-        ("scale", "past_cases"),
+        "model/validation/curves/yes/sensitivity/low", "model/validation/search/scores",
+        "score_counts/yes/counts", "scale/past_cases",
     ],
-    ids=lambda place: place[-1],
-)
+)  # fmt: skip
 def test_columns_that_are_read_side_by_side_are_of_one_length(night, place):
     document = stored(night / "run" / "run.json")
-    part = document
-    for step in place[:-1]:
-        part = part[step]
-    part[place[-1]].pop()
-
+    reduce(getitem, place.split("/"), document).pop()
     with pytest.raises(ModelError, match="not of one length"):
         RunDocument.from_dict(document)

@@ -1,5 +1,6 @@
-"""Intervals for a model that is its folds: the formulae computed another way, and how often they hold."""
+"""Intervals for a model that is its folds: formulae computed another way, and how often they hold."""
 
+import flow_cohorts
 import numpy as np
 import pytest
 from fold_machines import drawn, folded
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
+from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, load_recipe, read_cohort
 from screening.metrics.intervals import design_effect, students_share
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
@@ -18,19 +20,19 @@ from screening.metrics.predictive_intervals import (
     predictive,
     variance_inflation,
 )
-from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+from screening.metrics.ranking import delong
+from screening.model_selection.folds import plan_study
+from screening.model_selection.held_out import Resources, held_out_by
+from screening.model_selection.scores import HeldOutScores
+from screening.model_selection.task import infer_task
 
-RULES = (
-    MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(),
-    Threshold(0.0),
-)  # fmt: skip
+RULES = (MinSensitivity(0.9), MaxFlagRate(0.2), MissCost(20.0), GMean(), Threshold(0.0))
 
 
 @given(st.integers(1, 500), st.data())
 def test_sensitivity_is_the_law_above_a_rank_with_its_sizes_divided(m, data):
     r = data.draw(st.integers(1, m))
     ends = Evidence(hits=m + 1 - r, misses=r - 1, false=3, clear=97).sensitivity_range()
-
     assert ends == pytest.approx(beta.ppf([0.025, 0.975], (m + 1 - r) / 1.5, r / 1.5), abs=1e-9)
 
 
@@ -43,7 +45,6 @@ def test_specificity_is_wald_on_the_logit_with_the_variance_between_folds(false,
     c = float(np.clip(q, min(0.002, 1 / n), 1 - min(0.002, 1 / n)))
     half = 1.96 * np.sqrt(v0 + b) / (c * (1 - c))
     low, high = 1 / (1 + np.exp(-(np.log(c / (1 - c)) + half * np.array([-1, 1]))))
-
     assert Evidence(9, 1, false, n - false, b).specificity_range() == pytest.approx((low, max(high, q)))
 
 
@@ -57,22 +58,11 @@ def test_folds_that_differ_by_their_rows_alone_add_nothing_and_others_add_what_t
     assert between_folds(np.array([0.8, 0.8, 0.8]), own[:3]) == 0.0
     assert 2000 * between_folds(alike, own) < 2e-4
     assert 2000 * between_folds(apart, own) == pytest.approx(0.05**2, rel=0.15)
+    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
     assert between_repeats(np.array([0.7, 0.8, 0.9])) == pytest.approx(0.01 / 3)
-
-
-@pytest.mark.parametrize(("tried", "factor"), [(1, 1.5), (8, 1.5), (14, 1.755), (24, 2.0), (500, 2.0)])
-def test_many_settings_widen_more(tried, factor):
-    assert variance_inflation(tried) == pytest.approx(factor, abs=0.001)
-
-
-@given(st.floats(0.01, 0.99), st.floats(0.01, 1), st.floats(0.01, 0.99))
-def test_predictive_values_are_bayes(share, hit, false):
-    found = predictive(share, hit, false)
-    ill, well = share * hit, (1 - share) * false
-
-    assert found["ppv"] == pytest.approx(ill / (ill + well))
-    assert found["npv"] == pytest.approx((1 - share - well) / (1 - ill - well))
-    assert found["nne"] * found["ppv"] == pytest.approx(1)
+    # Many settings widen more.
+    factors = [variance_inflation(tried) for tried in (1, 8, 14, 24, 500)]
+    assert factors == pytest.approx([1.5, 1.5, 1.755, 2.0, 2.0], abs=0.001)
 
 
 def test_draws_have_the_moments_of_their_laws():
@@ -109,35 +99,17 @@ def test_every_interval_holds_for_the_mean_of_fold_machines_whatever_the_rule(co
     assert np.all(held >= 0.92) and np.all(held <= 0.995)
 
 
-def test_a_promised_sensitivity_is_kept_on_average(cohorts):
-    points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
-    true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
-
-    assert np.mean(true) >= 0.9
-    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)
-
-
 def test_repeats_tell_the_spread_between_deals():
     inside, widths = [], []
     for seed in range(150):
         model = folded(*drawn(seed, 500, 0.1), seed, repeats=3)
-        point = choose(model.scores.mean(axis=0), model.y, RULES[0], repeats=model.scores)
+        mean = model.scores.mean(axis=0)
+        point, bare = (choose(mean, model.y, RULES[0], repeats=each) for each in (model.scores, None))
         inside.append(point.specificity.low <= model.specificity(point.threshold) <= point.specificity.high)
-        bare = choose(model.scores.mean(axis=0), model.y, RULES[0])
-        widths.append(
-            [point.specificity.high - point.specificity.low, bare.specificity.high - bare.specificity.low]
-        )
+        widths.append([each.specificity.high - each.specificity.low for each in (point, bare)])
 
     assert np.mean(inside) >= 0.92
     assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
-
-
-def test_the_interval_of_the_area_holds_for_the_mean_of_fold_machines(cohorts, monkeypatch):
-    monkeypatch.setattr("screening.metrics.tally.DRAWS", 20)  # of average precision, not looked at here
-    found = [summary(model.scores[0], model.y) for model in cohorts]
-    held = [s.auroc.low <= m.auroc <= s.auroc.high for s, m in zip(found, cohorts, strict=True)]
-
-    assert 0.93 <= np.mean(held) <= 0.99
 
 
 def test_differences_of_two_methods_hold_at_their_thresholds():
@@ -176,7 +148,6 @@ def test_the_difference_of_specificities_is_its_formula(rows):
     n, total = len(u), u.sum()
     v = (np.count_nonzero(u) + 1 - total**2 / (n + 2)) / (n + 2) ** 2
     found = share_difference(clear, others)
-
     assert found.low == pytest.approx(min(total / (n + 2) - 1.96 * np.sqrt(v), u.mean()))
     assert found.high == pytest.approx(max(total / (n + 2) + 1.96 * np.sqrt(v), u.mean()))
 
@@ -185,49 +156,37 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
     rng = np.random.default_rng(0)
     y = np.arange(400) < 100
     a, b = rng.normal(size=(2, 400)) + y
-    group = np.repeat(np.arange(400), 4)
-    once = [auroc_difference(a, b, y), share_difference(a[~y] < 1, b[~y] < 1)]
-    four = [np.repeat(each, 4) for each in (a, b, y)]
-    negative = ~four[2]
-    copied = [
-        auroc_difference(*four, group),
-        share_difference(four[0][negative] < 1, four[1][negative] < 1, groups=group[negative]),
-    ]
 
-    for one, many in zip(once, copied, strict=True):
-        assert many.value == pytest.approx(one.value)
-        assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.03)
+    def differences(times):
+        rows = np.repeat(np.arange(400), times)
+        one, other, negative = a[rows], b[rows], ~y[rows]
+        shares = one[negative] < 1, other[negative] < 1
+        return (
+            auroc_difference(one, other, ~negative, rows),
+            share_difference(*shares, groups=rows[negative]),
+        )
+
+    for once, four in zip(differences(1), differences(4), strict=True):
+        assert four.value == pytest.approx(once.value)
+        assert four.high - four.low == pytest.approx(once.high - once.low, rel=0.03)
 
 
-def test_without_a_hit_the_interval_of_sensitivity_begins_at_nothing_and_has_an_end():
+def test_without_a_hit_sensitivity_begins_at_nothing_and_where_everything_is_flagged_rates_are_certain():
     low, high = Evidence(hits=0, misses=10, false=3, clear=97).sensitivity_range()
-
-    assert low == 0.0
-    assert high == pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5))
-
-
-def test_where_everything_is_flagged_the_rates_are_certain():
     everything = Evidence(hits=5, misses=5, false=5, clear=5, everything=True)
-
+    assert (low, high) == (0.0, pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5)))
     assert everything.sensitivity_range() == (1.0, 1.0)
     assert everything.specificity_range() == (0.0, 0.0)
 
 
-def test_the_variance_between_folds_is_that_of_a_sample():
-    assert between_folds(np.array([0.8, 0.9]), np.zeros(2)) == pytest.approx(0.005 / 2)
-
-
 def held_out(n_groups: int, rows: int = 50):
-    """Scores of groups whose rows are no more alike than those of others."""
-    rng = np.random.default_rng(0)
-    n = n_groups * rows
-    y = np.arange(n) % 5 == 0
-    return ThresholdSelector.of(
-        rng.normal(size=n) + 2 * y, y, np.repeat(np.arange(n_groups), rows), 0, None, None
-    )
+    rng, n = np.random.default_rng(0), n_groups * rows
+    y, groups = np.arange(n) % 5 == 0, np.repeat(np.arange(n_groups), rows)
+    return ThresholdSelector.of(rng.normal(size=n) + 2 * y, y, groups, 0, None, None)
 
 
 def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
+    """Those of a single group tell as much as one row, and not less."""
     rule = Threshold(1.0)
     for n_groups in (3, 10):
         choice = held_out(n_groups)
@@ -236,13 +195,8 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
 
         assert evidence.hits + evidence.misses <= share * rows * 1.0001
         assert known[0] == pytest.approx(share * rows, rel=0.01)
-
-
-def test_rows_of_a_single_group_tell_as_much_as_one_row_and_not_less():
-    choice = held_out(1)
-    evidence = choice.evidence(1.0, Threshold(1.0))
-
-    assert evidence.hits + evidence.misses == pytest.approx(1.0)
+    single = held_out(1).evidence(1.0, rule)
+    assert single.hits + single.misses == pytest.approx(1.0)
 
 
 def test_what_groups_explain_is_no_difference_between_folds():
@@ -261,7 +215,6 @@ def test_negatives_that_score_alike_near_the_threshold_are_counted_from_either_s
     scores = np.concatenate([np.linspace(0, 1, 900), np.full(100, 0.5), [2.0]])
     choice = ThresholdSelector.of(scores, np.arange(1001) == 1000, None, 0, None, None)
     above = np.sort(scores[scores > 0.5])[5]
-
     assert choice.atom(float(above)) == pytest.approx(0.1, abs=0.002)
     assert choice.atom(0.9) == 0.0
 
@@ -275,7 +228,38 @@ def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
     scores = rng.normal(size=400) + 10 * (groups < 2)
     choice = ThresholdSelector.of(scores, y, groups, 0, None, None)
     own = np.sort(scores[y])
-
     _, design = choice.threshold(choice.own, MinSensitivity(0.9))
 
     assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))
+
+
+def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:
+    """Of the AUROC that a model of these patients would print, three settings tried."""
+    frame = flow_cohorts.patients(120, 0.2, seed)
+    mixed = frame.assign(ill=np.random.default_rng(seed).permutation(frame["ill"]))
+    table = {True: mixed, False: frame}[permuted]
+    cohort = read_cohort(table, label="ill", positive="yes", id="patient", need_label=True)
+    study = plan_study(cohort, infer_task(cohort, False)[0], 5, 1, seed, search=3)
+    validation = HeldOutScores.of(held_out_by(study, load_recipe(recipe), resources=Resources(jobs=1)), study)
+    wider = variance_inflation(validation.n_settings)
+    return delong(validation.scores[:, 0], validation.watched[:, 0], variance_inflation=wider)
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "svm_weighted", "one_class"])
+def test_with_permuted_labels_intervals_hold_one_half_and_with_the_true_ones_they_do_not(recipe):
+    blind = np.array([interval(recipe, seed, permuted=True) for seed in range(8)])
+    low, _ = interval(recipe, 0, permuted=False)
+    # Each may miss once in twenty; two of eight would be one chance in twenty more.
+    assert np.sum((blind[:, 0] <= 0.5) & (blind[:, 1] >= 0.5)) >= 7
+    assert low > 0.5
+
+
+def test_a_promised_sensitivity_is_kept_on_average(cohorts, monkeypatch):
+    """The interval of the area holds too."""
+    monkeypatch.setattr("screening.metrics.tally.DRAWS", 20)  # of average precision, not looked at here
+    areas = [(summary(model.scores[0], model.y).auroc, model.auroc) for model in cohorts]
+    points = [choose(model.scores[0], model.y, RULES[0]) for model in cohorts]
+    true = [model.sensitivity(point.threshold) for model, point in zip(cohorts, points, strict=True)]
+    assert np.mean(true) >= 0.9
+    assert np.mean(true) == pytest.approx(np.mean([point.sensitivity.value for point in points]), abs=0.012)
+    assert 0.93 <= np.mean([area.low <= value <= area.high for area, value in areas]) <= 0.99

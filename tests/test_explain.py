@@ -1,4 +1,4 @@
-"""One case explained alone, and templates of a site's own, from the command line."""
+"""One case explained alone, columns displayed beside it, and templates of a site's own."""
 
 import json
 import re
@@ -6,32 +6,40 @@ import runpy
 import shutil
 from html import unescape
 from pathlib import Path
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
 from commands import screen
 from flow_cohorts import patients, voxels, written
 
-from screening import score
-from screening.scoring import summary as night
-from screening.store.model import save_model
+from screening import read_cohort, save_model, score
+from screening.contract.contract import Contract
+from screening.errors import CohortError
+from screening.schemas.run import RunDocument
+from screening.scoring import summary
+from screening.teaching import deidentified
+from screening.teaching.key import SiteKey
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def folder(cohort, trained, tmp_path_factory):
-    """A model, a table and its run, in which five of the flagged have their reasons."""
     place = tmp_path_factory.mktemp("explain")
     written(patients(), place / "past.csv")
     model = trained(cohort, "svm_weighted", search=1)
     save_model(model, place / "model")
     tonight = written(patients(80, share=0.3, seed=7).drop(columns="ill"), place / "tonight.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(night, "CASES_EXPLAINED", 5)
-        patch.setattr(night, "CASES_SHOWN", 8)
+    with patch.multiple(summary, CASES_EXPLAINED=5, CASES_SHOWN=8):
         score(model, tonight, place / "run", date="2026-03-01")
     return place
+
+
+def explained(folder, name, *words, code=0):
+    """What `explain` says of a row of the run, or its answer with --json."""
+    answer = screen("explain", folder / "run", name, *words, code=code)
+    return json.loads(answer.stdout) if "--json" in words else answer.stdout + answer.stderr
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +49,10 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def images(tissue, trained, tmp_path_factory):
-    """A run of voxels, grouped by patient."""
     place = tmp_path_factory.mktemp("images")
     model = trained(tissue, "one_vs_rest", search=1, folds=4)
-    tonight = written(voxels(3, seed=5).drop(columns="tissue"), place / "tonight.csv")
-    score(model, tonight, place / "run", date="2026-03-01")
-    return place / "run"
+    score(model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
+    return place
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1 and no more"])
@@ -54,115 +60,144 @@ def test_a_run_whose_rows_are_gone_or_damaged_is_told_as_that(folder, run, tmp_p
     shutil.copytree(folder / "run", tmp_path / "run")
     scores = tmp_path / "run" / "scores.parquet"
     scores.unlink() if content is None else scores.write_bytes(content)
-
-    answer = screen("explain", tmp_path / "run", run["cases"][0]["id"], code=4)
-
-    assert "scores.parquet is missing or damaged" in answer.stderr
+    answer = explained(tmp_path, run["cases"][0]["id"], code=4)
+    assert "scores.parquet is missing or damaged" in answer
 
 
-def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run):
-    case = run["cases"][1]
-    told = json.loads(screen("explain", folder / "run", case["id"], "--json").stdout)
-    said = screen("explain", folder / "run", case["id"]).stdout
+def test_a_case_of_the_page_is_explained_from_the_run_alone(folder, run, images):
+    """A near miss is not called flagged; a patient of voxels is explained by the row that scores highest."""
+    case, shown = run["cases"][1], json.loads((images / "run" / "run.json").read_text())
+    answer, text = explained(folder, case["id"], "--json"), explained(folder, case["id"])
+    first = shown["cases"][0]
+    patient = explained(images, first["group"], "--json")
 
-    assert told == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
-    assert f"number 2 of {run['cases_total']}" in said
-    assert case["contributions"][0]["feature"] in said
-
-
-def test_a_near_miss_is_explained_and_not_called_flagged(folder, run):
-    assert "Not flagged" in screen("explain", folder / "run", run["near_misses"][0]["id"]).stdout
+    assert answer == {"run_id": run["run_id"], "date": "2026-03-01"} | case | {"flagged": True}
+    assert f"number 2 of {run['cases_total']}" in text and case["contributions"][0]["feature"] in text
+    assert "Not flagged" in explained(folder, run["near_misses"][0]["id"])
+    assert (patient["id"], patient["rank"]) == (first["id"], 1)
 
 
 def test_a_case_without_kept_reasons_says_how_to_get_them(folder, run):
-    later, unnamed = (
-        run["cases"][6]["id"],
-        pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"].iloc[-1],
-    )
-    quiet = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+    """Of each what is known of it, and the id of none is repeated."""
+    listed = pd.read_csv(folder / "run" / "flagged.csv", dtype=str)["id"]
+    lowest = pd.read_parquet(folder / "run" / "scores.parquet").nsmallest(1, "score")["id"].iloc[0]
+    names = (run["cases"][6]["id"], listed.iloc[-1], lowest, "nobody")
+    half = explained(folder, names[0], "--model", folder / "model", code=2)
+    given = ("--model", folder / "model", "--cohort", folder / "past.csv")
+    later, unnamed, quiet, nobody = answers = [explained(folder, name, code=2) for name in names]
 
-    answers = [screen("explain", folder / "run", name, code=2).stderr for name in (later, unnamed, quiet)]
-
-    assert "number 7 of" in answers[0] and "first 5 only" in answers[0]
-    assert "names 8 only" in answers[1]
-    assert "not flagged" in answers[2]
-    assert all("give --model and --cohort" in answer for answer in answers)
-    assert not any(name in answer for answer, name in zip(answers, (later, unnamed, quiet), strict=True))
-
-
-def test_an_id_that_is_not_there_is_said_so_without_repeating_it(folder):
-    answer = screen("explain", folder / "run", "nobody", code=2).stderr
-
-    assert "no row of this run has this id" in answer and "80 rows were scored" in answer
-    assert "nobody" not in answer
+    assert "number 7 of" in later and "first 5 only" in later
+    assert "names 8 only" in unnamed and "not flagged" in quiet
+    assert "no row of this run has this id" in nobody and "80 rows were scored" in nobody
+    assert all("give --model and --cohort" in answer for answer in answers[:3])
+    assert not any(name in answer for answer, name in zip(answers, names, strict=True))
+    assert "belong together" in half
+    assert "not the table of this run" in explained(folder, names[0], *given, code=2)
 
 
-def test_any_row_is_explained_from_its_model_and_table(folder, run):
-    given = ("--model", folder / "model", "--cohort", folder / "tonight.csv", "--json")
-    kept, later = run["cases"][0], run["cases"][6]
-
-    again = json.loads(screen("explain", folder / "run", kept["id"], *given).stdout)
-    told = json.loads(screen("explain", folder / "run", later["id"], *given).stdout)
-
+def test_any_row_is_explained_from_its_model_and_table(folder, run, tmp_path):
+    """A run from before another threshold at the threshold it had."""
+    model = shutil.copytree(folder / "model", tmp_path / "model")
+    given = ("--model", model, "--cohort", folder / "tonight.csv", "--json")
+    kept, later, last = (run["cases"][at] for at in (0, 6, -1))
+    again, answer, before = (explained(folder, case["id"], *given) for case in (kept, later, last))
     n = len(kept["contributions"])
-    assert [one["feature"] for one in again["contributions"][:n]] == [
-        one["feature"] for one in kept["contributions"]
-    ]
-    assert [one["change"] for one in again["contributions"][:n]] == pytest.approx(
-        [one["change"] for one in kept["contributions"]]
+    first, second = (
+        {one["feature"]: one["change"] for one in case["contributions"][:n]} for case in (kept, again)
     )
-    assert told["score"] == pytest.approx(later["score"]) and told["rank"] == 7 and told["flagged"]
-    assert told["contributions"]
 
-
-def test_a_run_from_before_another_threshold_is_explained_at_the_threshold_it_had(folder, run, tmp_path):
-    changed = shutil.copytree(folder / "model", tmp_path / "model")
-    words = ["explain", folder / "run", run["cases"][-1]["id"], "--cohort", folder / "tonight.csv", "--json"]
-    before = screen(*words, "--model", changed).stdout
-    screen("threshold", changed, "--max-flag-rate", "0.01", "--reason", "fewer")
-
-    assert screen(*words, "--model", changed).stdout == before
-
-
-def test_another_table_or_half_of_what_is_needed_is_refused(folder, run):
-    name, model = run["cases"][0]["id"], folder / "model"
-
-    assert "belong together" in screen("explain", folder / "run", name, "--model", model, code=2).stderr
-    other = screen(
-        "explain", folder / "run", name, "--model", model, "--cohort", folder / "past.csv", code=2
-    ).stderr
-    assert "not the table of this run" in other
+    assert list(second) == list(first) and second == pytest.approx(first)
+    assert answer["score"] == pytest.approx(later["score"]) and answer["rank"] == 7 and answer["flagged"]
+    assert answer["contributions"]
+    screen("threshold", model, "--max-flag-rate", "0.01", "--reason", "fewer")
+    assert explained(folder, last["id"], *given) == before
 
 
 def test_the_page_of_one_case_names_that_case_alone(folder, run):
     first, *others = run["cases"]
     for _ in range(2):
-        screen("explain", folder / "run", first["id"], "--out", folder / "case.html")
+        explained(folder, first["id"], "--out", folder / "case.html")
     page = (folder / "case.html").read_text()
-
     assert first["id"] in page and "Contributing values" in page
     assert not [case for case in others + run["near_misses"] if case["id"] in page]
     assert "script" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
 
 
-def test_a_patient_of_a_voxel_run_is_explained_by_the_row_that_scores_highest(images):
-    run = json.loads((images / "run.json").read_text())
-    first = run["cases"][0]
-
-    told = json.loads(screen("explain", images, first["group"], "--json").stdout)
-
-    assert (told["id"], told["rank"]) == (first["id"], 1)
-
-
 def test_the_document_on_templates_lists_what_each_is_given(folder, run, tmp_path):
+    """And a site's own template is drawn of the same."""
     written_by = runpy.run_path(str(ROOT / "docs" / "templates.py"))
     document = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")
-    (tmp_path / "tonight.html.j2").write_text(
-        "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
-    )
+    own = "{{ run.counts.flagged }} of {{ run.counts.scored|plural('row') }}|{{ list.parts[0].lines[0].id }}"
+    (tmp_path / "tonight.html.j2").write_text(own)
     screen("report", folder / "run", "--templates", tmp_path, "--out", tmp_path / "p.html")
+    page = unescape((tmp_path / "p.html").read_text())
 
     assert written_by["page"](document) == document, "run python docs/templates.py"
-    assert f"{run['counts']['flagged']} of 80 rows|{run['cases'][0]['id']}" in unescape(
-        (tmp_path / "p.html").read_text()
-    )
+    assert f"{run['counts']['flagged']} of 80 rows|{run['cases'][0]['id']}" in page
+
+
+CONTRACT = """
+[cohort]
+id = "patient"
+label = "ill"
+positive = ["yes"]
+display = ["ward", "bed", "name"]
+capacity = 5
+[features.fever]
+type = "number"
+[features.crp]
+type = "number"
+"""
+
+
+def placed(table: pd.DataFrame) -> pd.DataFrame:
+    names = [f"Surname {i}" for i in range(len(table))]
+    return table.assign(bed=[f"{i % 9}-{i % 4}" for i in range(len(table))], name=names)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    desk = tmp_path_factory.mktemp("desk")
+    (desk / "contract.toml").write_text(CONTRACT)
+    past = written(patients(), desk / "past.csv")
+    tonight = written(placed(patients(60, seed=7)), desk / "night.csv")
+    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--max-flag-rate", "0.3", "--jobs", "1"]
+    screen("train", past, "--contract", desk / "contract.toml", *quick, "--out", desk / "model")
+    scored = screen("score", desk / "model", tonight, "--out", desk / "run", "--date", "2026-03-01")
+    return desk, scored.stdout + scored.stderr
+
+
+def test_a_training_table_needs_none_of_them_and_no_feature_is_made_of_them():
+    """Neither the label nor what is dropped can be displayed."""
+    contract = Contract.from_dict({"cohort": {"display": ["bed", "name"], "label": "ill", "id": "patient"}})
+    cohort = read_cohort(placed(patients(40)), contract)
+    assert not {"bed", "name"} & set(cohort.contract.features)
+    assert cohort.display is None
+    for role in ({"label": "ward"}, {"drop": ["ward"]}):
+        with pytest.raises(CohortError, match="'ward' is"):
+            Contract.from_dict({"cohort": {"display": ["ward"], **role}})
+
+
+def test_they_stand_in_run_json_and_flagged_csv_beside_their_patient(night):
+    desk, _ = night
+    run = json.loads((desk / "run" / "run.json").read_text())
+    table = pd.read_csv(desk / "night.csv", dtype=str).set_index("patient")[["ward", "bed", "name"]]
+    flagged = pd.read_csv(desk / "run" / "flagged.csv", dtype=str).set_index("id")
+    page = (desk / "run" / "report.html").read_text(encoding="utf-8")
+    audit = page[page.index('<section class="list drawn"') :]
+
+    assert run["cases"] and run["sample"]
+    for case in run["cases"] + run["sample"]:
+        assert case["display"] == table.loc[case["id"]].to_dict()
+    assert all(f"<bdi>{drawn['display']['bed']}</bdi>" in audit for drawn in run["sample"])
+    assert flagged[[*table]].equals(table.loc[flagged.index])
+
+
+def test_no_log_and_no_copy_for_teaching_holds_them_and_the_scores_those_of_the_flagged(night):
+    desk, told = night
+    run = RunDocument.from_dict(json.loads((desk / "run" / "run.json").read_text()))
+    key = SiteKey(bytes(range(32)))
+    assert "Surname" not in told
+    assert "Surname" not in repr(deidentified(run, key).run)
+    scores = pd.read_parquet(desk / "run" / "scores.parquet")
+    assert scores["display_name"].notna().equals(scores["flagged"]) and not scores["flagged"].all()

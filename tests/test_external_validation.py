@@ -23,7 +23,6 @@ def model(logistic_model):
 
 @pytest.fixture(scope="module")
 def elsewhere() -> pd.DataFrame:
-    """Patients of another hospital, where the condition is twice as common."""
     return patients(500, share=0.3, seed=11)
 
 
@@ -49,22 +48,16 @@ def test_figures_are_those_of_the_fixed_threshold_on_the_new_rows(model, elsewhe
 
 
 def test_the_promise_is_at_this_cohorts_share_of_cases(model, elsewhere, found):
-    """A predictive value of another prevalence would be of another population."""
-    promise, share = found.classes["yes"].promise, (elsewhere["ill"] == "yes").mean()
-    hit, false = share * promise.sensitivity.value, (1 - share) * (1 - promise.specificity.value)
+    """A predictive value of another prevalence would be of another population; chances are as written."""
+    promise, ill = found.classes["yes"].promise, (elsewhere["ill"] == "yes")
+    hit, false = ill.mean() * promise.sensitivity.value, (1 - ill.mean()) * (1 - promise.specificity.value)
+    chances, calibration = model.score_frame(elsewhere)["chance"], found.figures.calibration["yes"]
 
     assert promise.sensitivity.value == model.operating_points[0]["sensitivity"]["value"]
     assert promise.ppv.value == pytest.approx(hit / (hit + false))
     assert promise.ppv.value > model.operating_points[0]["ppv"]["value"]
-
-
-def test_chances_are_judged_as_they_are_written(model, elsewhere, found):
-    written_chance = model.score_frame(elsewhere.drop(columns="ill"))["chance"]
-    calibration = found.figures.calibration["yes"]
-
-    seen = (elsewhere["ill"] == "yes").sum()
     assert calibration.platt == model.facts.validation.calibration["yes"].platt
-    assert calibration.observed_expected.value == pytest.approx(seen / written_chance.sum(), rel=1e-3)
+    assert calibration.observed_expected.value == pytest.approx(ill.sum() / chances.sum(), rel=1e-3)
     assert calibration.observed_expected.low > 1
 
 
@@ -86,72 +79,59 @@ def test_intervals_of_true_chances_hold_one(n_groups):
     assert (np.mean(held, axis=0) >= 0.91).all()
 
 
-def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, found):
+def test_the_rule_is_asked_where_its_threshold_would_lie_here(model, elsewhere, found):
     """Where the condition is twice as common, at most 30 flags in 100 rows ask for a higher threshold."""
     local = found.classes["yes"].local
+    # Labels that have nothing to do with the rows: the ranking is lower than was promised.
+    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
 
     assert local.rule == model.facts.operating_points[0].rule
     assert local.flag_rate.value <= 0.3 < found.operating_points[0].flag_rate.value
     assert local.threshold > model.thresholds[0]
+    codes = {reason.code for reason in validate(model, mixed).attention}
+    assert {"promise_not_kept", "chance_misfit"} <= codes
+    with pytest.raises(ValueError, match="of another threshold"):
+        found.replace(operating_points=[found.operating_points[0].replace(threshold=0.0)])
 
 
 def test_a_stated_share_of_cases_counts_each_row_as_often_as_that_place_has_it(model, elsewhere):
     """Half of these are cases: with one in ten stated, the others count as nine rows each would."""
     ill = elsewhere["ill"] == "yes"
-    half = pd.concat([elsewhere[ill], elsewhere[~ill][: ill.sum()]])
-    copies = [
-        half[half["ill"] == "no"].assign(patient=lambda rows, k=k: f"{k} " + rows["patient"])
-        for k in range(9)
-    ]
-    found, there = (
-        validate(model, half, prevalence=0.1),
-        validate(model, pd.concat([elsewhere[ill], *copies])),
-    )
-    (point,), (own,) = found.operating_points, there.operating_points
-    weighted, counted = (each.figures.calibration["yes"] for each in (found, there))
+    cases, others = elsewhere[ill], elsewhere[~ill][: ill.sum()]
+    copies = [others.assign(patient=lambda rows, k=k: f"{k} " + rows["patient"]) for k in range(9)]
+    stated = validate(model, pd.concat([cases, others]), prevalence=0.1)
+    there = validate(model, pd.concat([cases, *copies]))
 
     for name in ("ppv", "npv", "flag_rate", "nne"):
-        assert getattr(point, name).value == pytest.approx(getattr(own, name).value), name
+        point, own = (getattr(each.operating_points[0], name).value for each in (stated, there))
+        assert point == pytest.approx(own), name
+    weighted, counted = (each.figures.calibration["yes"] for each in (stated, there))
     assert weighted.slope.value == pytest.approx(counted.slope.value, rel=0.01)
+    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
     for name in ("log_loss", "brier"):
         assert getattr(weighted, name) == pytest.approx(getattr(counted, name), rel=0.01), name
-    assert weighted.observed_expected.value == pytest.approx(counted.observed_expected.value, rel=0.01)
-    assert found.classes["yes"].promise.prevalence == found.classes["yes"].local.prevalence == 0.1
-
-
-def test_a_promise_that_is_not_kept_is_said(model, elsewhere):
-    """Labels that have nothing to do with the rows: the ranking is lower than was promised."""
-    mixed = elsewhere.assign(ill=elsewhere["ill"].sample(frac=1, random_state=1).to_numpy())
-
-    codes = {reason.code for reason in validate(model, mixed).attention}
-
-    assert {"promise_not_kept", "chance_misfit"} <= codes
+    assert stated.classes["yes"].promise.prevalence == stated.classes["yes"].local.prevalence == 0.1
 
 
 def test_rows_that_were_trained_on_are_refused_and_nothing_is_written(logistic_model, table, tmp_path):
     """One patient of the training among others is enough, and is not named."""
     past = pd.read_csv(table, dtype={"patient": str})
     mixed = written(pd.concat([patients(60, seed=11), past[5:6]]), tmp_path / "mixed.csv")
-
     words = screen("validate", logistic_model, mixed, "--out", tmp_path / "out", code=2).stderr
-
     assert "1 of 61 rows" in words and "rows 61" in words
     assert past["patient"][5] not in words
     assert not (tmp_path / "out").exists()
 
 
-def test_the_training_file_is_known_where_no_column_names_the_rows(table, tmp_path):
+def test_the_training_file_is_known_where_no_column_names_the_rows(table, model, elsewhere, found):
+    """Labels may be written otherwise there."""
     past = read_cohort(table, label="ill", drop=["patient"])
     learned = train(past.take(np.arange(120)), "logistic", search=1, beside=())
+    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
 
     with pytest.raises(UsageError, match="from a file that it was trained on"):
         validate(learned, past)
     assert validate(learned, past.take(np.arange(120, 240))).figures.n_rows == 120
-
-
-def test_labels_may_be_written_otherwise(model, elsewhere, found):
-    numbers = elsewhere.assign(sick=np.where(elsewhere["ill"] == "yes", 1, 0)).drop(columns="ill")
-
     with pytest.raises(CohortError, match="--positive"):
         validate(model, numbers, label="sick")
     assert validate(model, numbers, label="sick", positive="1").figures == found.figures
@@ -159,16 +139,14 @@ def test_labels_may_be_written_otherwise(model, elsewhere, found):
 
 def test_classes_of_patients_are_judged_by_patient(judged):
     """Of several classes each that occurs has its figures; voxels of one patient do not count as patients."""
-    tissue = voxels(6, seed=9)
-    model = load_model(judged / "tissue")
-
-    found = validate(model, tissue)
-    (point,) = found.operating_points
-    alone = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+    tissue, model = voxels(6, seed=9), load_model(judged / "tissue")
+    by_patient = validate(model, tissue)
+    by_voxel = validate(model, tissue.assign(patient=[f"v{i}" for i in range(len(tissue))]))
+    (point,), (alone,) = by_patient.operating_points, by_voxel.operating_points
 
     assert point.label == "lesion" and point.n_groups == 6
-    assert found.figures.confusion.classes == list(model.facts.task.classes)
-    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone.operating_points[0]))
+    assert by_patient.figures.confusion.classes == list(model.facts.task.classes)
+    width, own = (each.sensitivity.high - each.sensitivity.low for each in (point, alone))
     assert width > own
     with pytest.raises(UsageError, match="some of both"):
         validate(model, tissue[tissue["tissue"] != "lesion"])
@@ -178,7 +156,6 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     logistic_model, elsewhere, found, tmp_path
 ):
     table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
-
     told = json.loads(screen("validate", logistic_model, table, "--out", out, "--json").stdout)
     screen("validate", logistic_model, table, "--prevalence", "0.05", "--out", tmp_path / "rare")
     page = (out / "report.html").read_text()
@@ -191,10 +168,3 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     assert "A threshold for this place" in page and "Observed and validation estimate" in page
     assert elsewhere["patient"][3] not in page
     assert "the stated share of cases, 5.0%" in (tmp_path / "rare" / "report.html").read_text()
-
-
-def test_a_document_of_two_thresholds_is_refused(found):
-    point = found.operating_points[0].replace(threshold=0.0)
-
-    with pytest.raises(ValueError, match="of another threshold"):
-        found.replace(operating_points=[point])

@@ -1,46 +1,30 @@
-"""Forests as arrays: they score as scikit-learn's trees do, and a row scores alike in any batch."""
+"""Forests and boosting as arrays: they score as scikit-learn's and LightGBM's trees do, in any batch."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings
+from flow_cohorts import patients, written
+from hypothesis import given
 from hypothesis import strategies as st
 from machines_cohort import three_clouds, two_clouds
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
+from scipy.special import logsumexp
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from screening import load_model, load_recipe, read_cohort, save_model, train
+from screening.data.encoding import Encoder
+from screening.errors import ModelError, RecipeError
+from screening.estimators import boosting
+from screening.estimators.boosting import Boosting, HistogramBoosting
 from screening.estimators.forests import BalancedForest, RandomForest, Trees, rounded_down
 from screening.kernels.threads import limit_threads
+from screening.model_selection.compare import comparable
+from screening.recipes.building import read_recipe
 
 FORESTS = [RandomForest(n_estimators=10), BalancedForest(n_estimators=10)]
 every_forest = pytest.mark.parametrize("forest", FORESTS, ids=lambda forest: type(forest).__name__)
 
 
-def with_constants(x: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(x)), np.round(x, 1), np.zeros(len(x))])
-
-
-@pytest.mark.parametrize(
-    ("rows", "given"),
-    [
-        (two_clouds(400), {}), (two_clouds(3000), {"min_samples_leaf": 1}),
-        (two_clouds(400), {"max_depth": 1, "n_estimators": 1}),
-        (two_clouds(400), {"class_weight": "balanced_subsample"}),
-        (three_clouds(400), {"class_weight": "balanced"}), (three_clouds(400), {"min_samples_leaf": 400}),
-    ],
-    ids=lambda given: str(given) if isinstance(given, dict) else f"{len(given[0])} rows",
-)  # fmt: skip
-def test_trees_as_arrays_give_the_probabilities_of_scikit_learn(rows, given):
-    x, y = with_constants(rows[0]), rows[1]
-    forest = RandomForestClassifier(**{"n_estimators": 20, "random_state": 0} | given).fit(x, y)
-    new = with_constants(np.random.default_rng(1).normal(scale=2.0, size=(1500, rows[0].shape[1])))
-
-    shares = Trees.of(forest.estimators_).shares(new.astype(np.float32))
-
-    np.testing.assert_allclose(shares, forest.predict_proba(new), rtol=0, atol=1e-6)
-
-
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), exponent=st.integers(-30, 30), digits=st.integers(0, 6))
 def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, digits):
     rng = np.random.default_rng(seed)
@@ -49,56 +33,31 @@ def test_rows_on_a_threshold_go_the_same_way_whatever_the_scale(seed, exponent, 
     splits = tree.tree_.feature >= 0
     on = np.repeat(rounded_down(tree.tree_.threshold[splits])[:, None], 3, axis=1)
     new = np.concatenate([x, on, np.nextafter(on, np.float32(np.inf))])
-
     np.testing.assert_allclose(Trees.of([tree]).shares(new), tree.predict_proba(new), rtol=0, atol=1e-6)
 
 
-@given(st.floats(allow_nan=False, min_value=-1e38, max_value=1e38))
-def test_a_threshold_is_rounded_to_the_last_float32_that_is_not_above_it(threshold):
-    rounded = rounded_down(np.array([threshold]))
-
-    assert rounded.dtype == np.float32
-    assert float(rounded[0]) <= threshold < float(np.nextafter(rounded, np.float32(np.inf))[0])
-
-
-@pytest.mark.parametrize("class_weight", ["none", "balanced_subsample"])
+@pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
+@pytest.mark.parametrize("least", [1, 3, 400], ids=["pure", "leaves", "roots alone"])
 @pytest.mark.parametrize("cases", [[60, 240], [2, 50, 148]], ids=["two classes", "a class of two rows"])
-def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, cases):
+def test_a_forest_is_the_one_that_scikit_learn_grows(class_weight, least, cases):
     """Growing on the drawn rows alone changes no tree, also where a tree draws no row of some class."""
-    x = np.random.default_rng(3).normal(size=(sum(cases), 4)).astype(np.float32)
+    rng = np.random.default_rng(3)
+    x = np.column_stack([np.ones(sum(cases)), rng.normal(size=(sum(cases), 4)).round(1)]).astype(np.float32)
+    new = rng.normal(scale=2.0, size=(500, 5)).astype(np.float32)
     y = np.repeat(np.arange(len(cases)), cases)
-    weight = None if class_weight == "none" else class_weight
-    theirs = RandomForestClassifier(40, min_samples_leaf=3, class_weight=weight, random_state=5).fit(x, y)
+    theirs = RandomForestClassifier(40, min_samples_leaf=least, class_weight=class_weight, random_state=5)
+    own = RandomForest(40, min_samples_leaf=least, class_weight=class_weight or "none", seed=5).fit(x, y)
 
-    own = RandomForest(40, class_weight=class_weight, seed=5).fit(x, y)
-
-    assert np.allclose(own.predict_proba(x), theirs.predict_proba(x), atol=1e-6)
+    expected = theirs.fit(x, y).predict_proba(new)
+    np.testing.assert_allclose(own.predict_proba(new), expected, rtol=0, atol=1e-6)
 
 
 def test_trees_of_a_balanced_forest_stand_on_as_many_rows_of_each_class():
     x = np.random.default_rng(0).normal(size=(2000, 4))
     y = np.where(np.arange(2000) % 40 == 0, "rare", np.where(np.arange(2000) % 3 == 0, "some", "most"))
-
     # 50 rows of each class are drawn: leaves of more than half of them leave every tree at its root.
     shares = BalancedForest(n_estimators=5, min_samples_leaf=76).fit(x, y).predict_proba(x)
-
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-7)
-
-
-@every_forest
-def test_a_forest_ranks_what_no_line_can_and_follows_its_seed(forest):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(900, 3))
-    y = (np.abs(x[:, 0]) > 1.6).astype(int)
-    fitted = forest.fit(x[:600], y[:600])
-    scores = fitted.decision_function(x[600:])
-
-    again = type(forest)(**forest.get_params()).fit(x[:600], y[:600]).decision_function(x[600:])
-    other = type(forest)(**forest.get_params() | {"seed": 1}).fit(x[:600], y[:600]).decision_function(x[600:])
-
-    assert roc_auc_score(y[600:], scores) > 0.97
-    np.testing.assert_array_equal(again, scores)
-    assert (other != scores).any()
 
 
 @every_forest
@@ -113,3 +72,96 @@ def test_a_row_scores_the_same_in_any_batch_on_any_number_of_threads(forest):
         np.testing.assert_array_equal(fitted.decision_function(table), alone)
     for rows in ([0], [4999, 17, 512], slice(500, 1100)):
         np.testing.assert_array_equal(fitted.decision_function(table[rows]), alone[rows])
+
+
+lightgbm = boosting.lightgbm()
+with_lightgbm = pytest.mark.skipif(
+    lightgbm is None, reason="LightGBM (the extra `boosting`) is not installed"
+)
+
+
+PAST = pd.DataFrame({"id": range(60), "u": range(0, 180, 3), "y": [0, 1] * 30})
+WHO = {"label": "y", "positive": "1", "id": "id"}
+
+
+def against_the_rest(raw: np.ndarray) -> np.ndarray:
+    others = [logsumexp(np.delete(raw, m, axis=1), axis=1) for m in range(raw.shape[1])]
+    return raw - np.column_stack(others)
+
+
+HISTOGRAMS = [
+    (two_clouds(400), {}),
+    (two_clouds(3000), {"max_leaf_nodes": 200, "min_samples_leaf": 1, "n_rounds": 200}),
+    (two_clouds(400), {"class_weight": "balanced", "learning_rate": 0.5}),
+    (two_clouds(400), {"class_weight": {0: 1.0, 1: 30.0}}),
+    (two_clouds(24), {"min_samples_leaf": 20}),
+    (three_clouds(400), {}),
+    (three_clouds(400), {"class_weight": "balanced", "n_rounds": 3}),
+]
+histograms = pytest.mark.parametrize(("rows", "given"), HISTOGRAMS, ids=range(len(HISTOGRAMS)))
+
+
+def encoded_rows(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Of a table with values that are missing, categories and ties, and a class a row."""
+    table = patients(n_rows, share=0.3, seed=seed)
+    table["fever"] = table["fever"].round(1)
+    table.loc[::7, "ward"] = None
+    return table, np.where(table["ill"] == "yes", 1, 0) + (table["fever"] > 37.8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_arrays_decide_on_new_rows_as_scikit_learn_does(classes, tmp_path):
+    """With missing values, categories and rows that lie on a threshold."""
+    table, codes = encoded_rows(700, seed=3)
+    codes = np.minimum(codes, classes - 1)
+    cohort = read_cohort(written(table, tmp_path / "t.csv"), label="ill", id="patient")
+    x = Encoder(cohort.contract).fit(cohort).transform(cohort).astype(np.float32)
+    given = {"max_leaf_nodes": 15, "min_samples_leaf": 5, "learning_rate": 0.1}
+    theirs = HistGradientBoostingClassifier(max_iter=40, early_stopping=False, random_state=0, **given)
+    theirs.fit(x[:500], codes[:500])
+    ours = HistogramBoosting(n_rounds=40, **given).fit(x[:500], codes[:500])
+    on = x[500:].copy()
+    on[:, 0] = np.resize(ours.trees_.threshold[ours.trees_.feature == 0], len(on))
+
+    for new in (x[500:], on):
+        raw = theirs.decision_function(new)
+        expected = raw if classes == 2 else against_the_rest(raw)
+        np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-5)
+
+
+@with_lightgbm
+@histograms
+def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given, monkeypatch):
+    x = np.column_stack([np.ones(len(rows[0])), rows[0]]).astype(np.float32)
+    new = np.random.default_rng(1).normal(scale=3.0, size=(1500, x.shape[1])).astype(np.float32)
+    models, train_theirs = [], lightgbm.train
+    monkeypatch.setattr(
+        lightgbm, "train", lambda *own, **named: models.append(train_theirs(*own, **named)) or models[-1]
+    )
+    ours = Boosting(**given).fit(x, rows[1])
+    raw = models[0].predict(new, raw_score=True)
+    expected = raw if raw.ndim == 1 else against_the_rest(raw)
+
+    np.testing.assert_allclose(ours.decision_function(new), expected, rtol=0, atol=1e-12)
+    again = Boosting(**given).restore({name: np.array(value) for name, value in ours.state().items()})
+    np.testing.assert_array_equal(again.decision_function(new), ours.decision_function(new))
+
+
+@with_lightgbm
+def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch, tmp_path):
+    """So does a stored model."""
+    text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
+    blend, install = (
+        read_recipe(text + 'members = ["logistic", "boosting"]'),
+        r"install \"screening\[boosting\]\"",
+    )
+    model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
+    folder = save_model(model, tmp_path / "model")
+    monkeypatch.setattr(boosting, "lightgbm", lambda: None)
+
+    assert "boosting" not in comparable(["all"], {"past": read_cohort(PAST, **WHO)})
+    for recipe in (load_recipe("boosting"), blend):
+        with pytest.raises(RecipeError, match=install):
+            train(PAST, recipe, beside=(), **WHO)
+    with pytest.raises(ModelError, match=install):
+        load_model(folder)

@@ -326,7 +326,7 @@ def test_the_id_may_come_by_standard_input_and_is_told_nowhere(site):
 
 STEPS = {
     "the model's files": (erasing, "write_model"), "its entry in the trail": (erasing, "record_sealed"),
-    "the model's place": (publishing, "_replace"), "a run's tables": (erasing, "rewrite"),
+    "the model's place": (publishing, "exchange"), "a run's tables": (erasing, "rewrite"),
     "a run's page": (erasing, "render_run"), "a page's copy": (erasing, "write_whole"),
     "a comparison": (erasing, "rewrite_scores"), "the ledger": (erasing, "erase"),
     "the ledger's entry": (taking, "append"), "the file's free pages": (Ledger, "compact"),

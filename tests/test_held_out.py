@@ -1,57 +1,59 @@
 """One matrix of held-out scores, and the folds are the model: nobody is judged by a machine that saw them."""
 
+import gc
 import re
+import weakref
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
-from comparison_outcomes import BINARY_TASK
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
+from machines_cohort import two_clouds
+from test_comparison import BINARY_TASK
 
-from screening import read_cohort, train
+from screening import MaxFlagRate, MinSensitivity, build, read_cohort, train
 from screening.errors import RecipeError, UsageError
-from screening.estimators.ensembles import oriented_decisions
+from screening.estimators.ensembles import FoldEnsemble, oriented_decisions
 from screening.metrics.calibration import p_values
 from screening.metrics.operating_point import choose
+from screening.metrics.ranking import auroc
 from screening.model_selection.judge import check_model, refuse_too_few
 from screening.model_selection.scores import HeldOutScores
-from screening.model_selection.search import CONSTANT, choose_setting
-from screening.schemas.figures import MaxFlagRate, MinSensitivity
+from screening.model_selection.search import APART, CONSTANT, NOT_FINITE, choose_setting, criterion, unusable
+from screening.recipes.recipe import Criterion
 
 BINARY = {
     "svm_weighted": {}, "logistic": {}, "random_forest": {}, "balanced_forest": {}, "williams": {"passes": 1},
     "one_class_conformal": {"passes": 1, "width": 3.0}, "act_feature_space": {"passes": 1}, "e_smote_svm": {},
 }  # fmt: skip
 SEVERAL = {"one_vs_one": {}, "crammer_singer": {}, "shao_weighted": {"passes": 1}}
-
-
-def read(table, folder, name="past.csv", **roles):
-    return read_cohort(written(table, folder / name), need_label=True, **roles)
+METHODS = (
+    "svm", "svm_weighted", "williams", "maratea", "liu_he", "wu_amari", "amari_wu", "act_input_space",
+    "act_feature_space", "one_class", "one_class_conformal",
+)  # fmt: skip
+WHO = {"label": "ill", "id": "patient"}
+TISSUE = {"label": "tissue", "drop": ["x", "y", "z"]}
 
 
 @pytest.mark.parametrize("recipe", BINARY)
 def test_a_row_is_scored_by_the_machine_that_has_not_seen_it(cohort, recipe, trained):
     model = trained(cohort, recipe, params=BINARY[recipe], search=1, repeats=1)
-    held_out = model.validation.set_index("id")["score"][cohort.id].to_numpy()
-    fold = model.validation.set_index("id")["fold"][cohort.id].to_numpy()
+    held_out = model.validation.set_index("id").loc[cohort.id]
     encoded, kind = model.encoder.transform(cohort), model.ensemble.kind
-
     by_machine = [oriented_decisions(each, encoded, kind, 1)[:, 0] for each in model.ensemble.machines]
-
-    own = np.array(by_machine)[fold, np.arange(len(fold))]
+    own = np.array(by_machine)[held_out["fold"], np.arange(cohort.n_rows)]
     assert len(by_machine) == 5
-    assert np.abs(held_out - own).max() <= 1e-6 * np.ptp(own)
+    assert np.abs(held_out["score"].to_numpy() - own).max() <= 1e-6 * np.ptp(own)
 
 
 @pytest.mark.parametrize("recipe", ["one_class", "one_class_conformal"])
 def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(cohort, recipe, trained):
     model = trained(cohort, recipe, search=3, repeats=1)
     far = np.full((1, model.encoder.transform(cohort).shape[1]), 1e6)
-
     of_each = [model.ensemble.decision_of(k, far)[0, 0] for k in range(5)]
-
     assert of_each == pytest.approx([1.0] * 5, rel=1e-6)
 
 
@@ -59,92 +61,86 @@ def test_what_lies_far_from_everything_has_one_score_in_every_fold_of_one_class(
 def test_the_model_is_the_mean_of_its_machines_however_it_is_summed(cohort, tissue, recipe, params, trained):
     rows = tissue if recipe in SEVERAL else cohort
     model = trained(rows, recipe, params=params, search=1, repeats=1)
-    encoded, kind = model.encoder.transform(rows), model.ensemble.kind
+    encoded, ensemble = model.encoder.transform(rows), model.ensemble
+    kind, n = ensemble.kind, ensemble.n_outputs
+    alone = [oriented_decisions(each, encoded, kind, n) for each in ensemble.machines]
+    together = ensemble.decisions(encoded)
 
-    alone = [
-        oriented_decisions(each, encoded, kind, model.ensemble.n_outputs) for each in model.ensemble.machines
-    ]
-
-    together = model.ensemble.decisions(encoded)
     assert np.abs(together - np.mean(alone, axis=0)).max() <= 2e-5 * np.abs(together).max()
 
 
-@pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
-def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(tmp_path, recipe):
-    table = patients()
-    mixed = table.sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
+def ensemble_of(name: str) -> FoldEnsemble:
+    """Three machines on overlapping rows, a third of which stand there twice with either label."""
+    x, y = two_clouds(90)
+    x[60:] = x[:30]
+    y[60:75] = 1 - y[:15]
+    kind = {True: "one_class"}.get(name.startswith("one_class"), "two_class")
+    learned = {"one_class": y == 0}.get(kind, y >= 0)
+    parts = [np.flatnonzero((np.arange(90) % 3 != k) & learned) for k in range(3)]
+    return FoldEnsemble([build(name).scaled_to(x).fit(x[part], y[part]) for part in parts], kind, 1)
 
-    first, second = (
-        train(read(each, tmp_path, f"{n}.csv", label="ill", id="patient"), recipe, search=3, beside=())
-        for n, each in enumerate((table, mixed))
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_mean_of_machines_with_repeated_rows_is_the_mean_of_their_decisions(name):
+    ensemble, new = ensemble_of(name), two_clouds(40, seed=1)[0]
+    expected = np.mean(
+        [oriented_decisions(each, new, ensemble.kind, 1) for each in ensemble.machines], axis=0
     )
+    np.testing.assert_allclose(ensemble.decisions(new), expected, rtol=0, atol=1e-4 * np.ptp(expected))
 
+
+@pytest.mark.parametrize("name", ["svm", "williams", "act_input_space"])
+def test_rows_are_let_go_as_soon_as_they_are_scored(name):
+    """A night of ten million rows would else hold half of them until garbage is looked for."""
+    ensemble, x = ensemble_of(name), np.random.default_rng(1).normal(size=(300, 3))
+    held = weakref.ref(x)
+    gc.disable()
+    try:
+        ensemble.decisions(x)
+        del x
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
+def test_the_order_of_rows_and_columns_changes_no_flag_and_no_threshold(recipe):
+    mixed = patients().sample(frac=1, random_state=3)[["ward", "ill", "crp", "patient", "fever"]]
+    first, second = (train(table, recipe, search=3, beside=(), **WHO) for table in (patients(), mixed))
     one, other = (each.validation.set_index("id").sort_index() for each in (first, second))
     assert second.thresholds == pytest.approx(first.thresholds, rel=1e-6)
     assert ((one["score"] >= first.thresholds[0]) == (other["score"] >= second.thresholds[0])).all()
 
 
-def test_two_patients_are_enough_and_that_is_said(tmp_path):
-    table = voxels(n_patients=2, each=120)
-    table["tissue"] = np.where(table["tissue"] == "lesion", "lesion", "other")
-    cohort = read(table, tmp_path, label="tissue", group="patient", drop=["x", "y", "z"])
-
-    model = train(cohort, "svm_weighted", search=3, beside=())
-
-    assert model.document["validation"]["folds"] == 2
-    assert any("2 group(s) for 5 folds" in note for note in model.document["training"]["notes"])
-
-
-def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(tmp_path, monkeypatch):
-    table = patients()
-    table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
+def test_too_few_cases_for_the_promise_are_refused_before_anything_is_trained(monkeypatch):
+    """A rule that few cases can keep still trains on three."""
+    few = patients().assign(ill=np.where(np.arange(240) < 3, "yes", "no"))
+    rare = voxels(n_patients=6)
+    rare.loc[np.flatnonzero(rare["tissue"] == "lesion")[3:], "tissue"] = "gland"
+    model = train(few, "svm_weighted", search=1, rule=MaxFlagRate(0.2), beside=(), **WHO)
     monkeypatch.setattr("screening.model_selection.train.held_out_by", None)
 
+    assert model.document["validation"]["folds"] == 3
     with pytest.raises(UsageError, match=r"3 case\(s\) of yes are too few.*9 cases.*--min-sensitivity 0.75"):
-        train(read(table, tmp_path, label="ill", id="patient"), beside=())
+        train(few, beside=(), **WHO)
+    with pytest.raises(UsageError, match=r"lesion are too few to promise"):
+        train(rare.drop(columns="patient"), "one_vs_rest", search=1, beside=(), **TISSUE)
 
 
 @given(st.integers(2, 30), st.floats(0.97, 0.985), st.sampled_from([None, 0.8, 0.95]))
 def test_what_is_advised_where_cases_are_too_few_is_enough(m, asked, confidence):
     def refuse(cases, sensitivity):
-        rule = MinSensitivity(sensitivity, confidence=confidence)
-        refuse_too_few("yes", cases, rule)
+        refuse_too_few("yes", cases, MinSensitivity(sensitivity, confidence=confidence))
 
     with pytest.raises(UsageError) as refused:
         refuse(m, asked)
 
-    cases, less = re.search(
-        r"At least (\d+) cases are needed.* --min-sensitivity ([\d.]+),", str(refused.value)
-    ).groups()
+    advice = r"At least (\d+) cases are needed.* --min-sensitivity ([\d.]+),"
+    cases, less = re.search(advice, str(refused.value)).groups()
     refuse(int(cases), asked)
     refuse(m, float(less))
     with pytest.raises(UsageError):
         refuse(int(cases) - 1, asked)
-
-
-def test_of_several_classes_one_too_rare_is_refused_where_no_other_can_be_watched(tmp_path):
-    table = voxels(n_patients=6)
-    rare = np.flatnonzero(table["tissue"] == "lesion")
-    table.loc[rare[3:], "tissue"] = "gland"
-    cohort = read(table, tmp_path, label="tissue", id=None, drop=["patient", "x", "y", "z"])
-
-    with pytest.raises(UsageError, match=r"lesion are too few to promise"):
-        train(cohort, "one_vs_rest", search=1, beside=())
-
-
-def test_a_rule_that_few_cases_can_keep_still_trains_on_three(tmp_path):
-    table = patients()
-    table["ill"] = np.where(np.arange(len(table)) < 3, "yes", "no")
-
-    model = train(
-        read(table, tmp_path, label="ill", id="patient"),
-        "svm_weighted",
-        search=1,
-        rule=MaxFlagRate(0.2),
-        beside=(),
-    )
-
-    assert model.document["validation"]["folds"] == 3
 
 
 def folds_of(n_rows=200, share=0.2, seed=0):
@@ -153,18 +149,12 @@ def folds_of(n_rows=200, share=0.2, seed=0):
     return target, np.arange(n_rows) % 5, rng.normal(size=n_rows) + target
 
 
-def test_where_every_setting_is_dropped_the_refusal_says_why_and_what_to_try():
-    target, fold, scores = folds_of()
-    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)
-
-    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
-        choose_setting("auroc", "svm", [{}], constant[None, :, None], target, fold)
-
-
 def test_a_model_that_does_not_flag_its_own_cases_is_refused():
+    """Where every setting is dropped, the refusal says why and what to try."""
     target, fold, scores = folds_of()
     held = HeldOutScores(BINARY_TASK, target, scores[None, :, None], fold, groups=None)
     point = choose(scores, target == 1, MinSensitivity(0.9), fold=fold)
+    constant = np.where(scores > 0, 1.0, 1.0 + 1e-14)[None, :, None]
 
     def check(trained):
         check_model(replace(held, trained=trained, recipe="svm"), 0, point)
@@ -174,18 +164,86 @@ def test_a_model_that_does_not_flag_its_own_cases_is_refused():
         check(scores[:, None] - 100.0)
     with pytest.raises(RecipeError, match="scores all rows alike"):
         check(np.full((len(scores), 1), 5.0))
+    with pytest.raises(RecipeError, match=f"recipe svm.*{CONSTANT}.*--search"):
+        choose_setting("auroc", "svm", [{}], constant, target, fold)
 
 
 @pytest.mark.parametrize("recipe", ["svm_weighted", "one_class"])
-def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(tmp_path, recipe):
-    fresh = read(patients(6000, seed=99), tmp_path, "fresh.csv", label="ill", id="patient")
+def test_a_p_value_of_one_in_twenty_comes_once_in_twenty_fresh_negatives(recipe):
+    fresh = read_cohort(patients(6000, seed=99), **WHO)
     negatives = fresh.take(fresh.label == "no")
     shares = []
-
     for seed in range(8):  # one calibration set of 340 is itself off by 0.012
-        past = read(patients(400, seed=seed), tmp_path, label="ill", id="patient")
-        model = train(past, recipe, search=1, forward=False, beside=())
+        model = train(patients(400, seed=seed), recipe, search=1, forward=False, beside=(), **WHO)
         p = p_values(model.calibration, model.scores(model.encoder.transform(negatives))[:, 0])
         shares.append(np.mean(p <= 0.05))
 
     assert 0.04 <= np.mean(shares) <= 0.06
+
+
+N = 300
+FOLD = np.arange(N) % 5
+TARGET = (np.arange(N) % 7 == 0).astype(int)
+
+
+def why(decisions):
+    return unusable(np.asarray(decisions, float)[:, None], TARGET, FOLD)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.16, 0.3, 0.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_that_score_yes_and_no_a_little_differently_do_not_lie_apart(share, seed):
+    rng = np.random.default_rng(seed)
+    yes = rng.random(N) < share
+    assert why(np.where(yes, 0.1, -2.3) + rng.normal(0, 0.1, 5)[FOLD]) is None
+
+
+def test_the_better_of_two_settings_wins_by_a_hundredth():
+    """Of settings alike the first."""
+    noise = np.random.default_rng(1).normal(size=N)
+    decisions = np.array([0.8 * TARGET + noise, 0.9 * TARGET + noise])[..., None]
+    worse, better = (auroc(each[:, 0], TARGET == 1) for each in decisions)
+    best, first = (
+        choose_setting("auroc", "svm", [{}, {"C": 2.0}], decisions[rows], TARGET, FOLD)
+        for rows in ([0, 1], [0, 0])
+    )
+
+    assert 0 < better - worse < 0.03
+    assert (best.chosen, best.scores, first.chosen) == ({"C": 2.0}, [worse, better], {})
+
+
+@pytest.mark.parametrize(("n_narrow", "said"), [(15, None), (60, APART)])
+def test_a_fold_scored_far_more_narrowly_lies_apart_where_it_has_rows_to_tell(n_narrow, said):
+    decisions = np.random.default_rng(4).normal(size=N)
+    narrow = np.arange(N) < n_narrow
+    fold = np.where(narrow, 4, np.arange(N) % 4)
+    decisions[narrow] *= 1e-4
+    assert unusable(decisions[:, None], np.zeros(N, int), fold) == said
+
+
+def test_scores_that_are_constant_not_finite_or_flipped_in_a_fold_carry_no_threshold():
+    decisions = np.random.default_rng(0).normal(size=N)
+    assert why(decisions) is None
+    assert why(decisions + 6 * (FOLD == 3)) == APART
+    assert why(np.full(N, 3.0)) == why(1 + 1e-13 * decisions) == CONSTANT
+    assert why(np.where(np.arange(N) == 7, np.inf, decisions)) == NOT_FINITE
+
+
+DECISION = np.array([-2.0, -1.0, 0.5, -0.2, 1.0, 2.0])
+TRUTH = np.array([0, 0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("auroc", 8 / 9), ("g_mean", 2 / 3), ("best_g_mean", np.sqrt(2 / 3)), ("balanced_accuracy", 2 / 3),
+        ("average_precision", (1 + 1 + 3 / 4) / 3),
+    ],
+)  # fmt: skip
+def test_a_binary_criterion_has_its_textbook_value(name, value):
+    """Perfect decisions for two or three classes are worth one."""
+    target = np.array([0, 1, 2, 2, 1, 0])
+    assert criterion(name, DECISION, TRUTH) == pytest.approx(value)
+    for each in get_args(Criterion):
+        assert criterion(each, TRUTH - 0.5, TRUTH) == pytest.approx(1.0)
+        assert criterion(each, np.eye(3)[target], target) == pytest.approx(1.0)

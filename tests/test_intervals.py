@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from screening import MinSensitivity
 from screening.metrics.intervals import (
     beta_quantile,
     design_effect,
@@ -20,7 +21,6 @@ from screening.metrics.intervals import (
 from screening.metrics.operating_point import choose
 from screening.metrics.ranking import auroc, average_precision, delong, placements, ranking, spread
 from screening.metrics.tally import Tally, rate_bands
-from screening.schemas.figures import MinSensitivity
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=50).filter(
@@ -29,29 +29,33 @@ rows = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_si
 
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
-@settings(max_examples=50, deadline=None)
 def test_wilson_agrees_with_scipy(count, level):
-    reference = binomtest(*count)
-
-    assert wilson(*count, level) == pytest.approx(
-        tuple(reference.proportion_ci(level, method="wilson")), abs=1e-9
-    )
+    reference = binomtest(*count).proportion_ci(level, method="wilson")
+    assert wilson(*count, level) == pytest.approx(tuple(reference), abs=1e-9)
 
 
-def test_no_trials_tell_nothing():
+def test_intervals_at_their_edges():
+    """No trials and one group tell nothing; few groups widen, many do not; certain areas are not promised."""
+    few, many, plain = wilson(8, 10, freedom=4), wilson(8, 10, freedom=10**9), wilson(8, 10)
+    y = np.arange(50) < 10
+    low, high = delong(y.astype(float), y)
+    alone = grouped_wilson([[30]], [40], [20])
+
     assert np.ravel(wilson([0], [0])).tolist() == [0.0, 1.0]
-
-
-def test_a_beta_without_mass_on_one_side_sits_at_the_other_end():
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
+    assert few[0] < plain[0] < plain[1] < few[1]
+    assert np.array(many) == pytest.approx(np.array(plain))
+    assert 0.6 < low < 0.8 and high == 1.0
+    assert alone[0] < 0.05 and alone[1] > 0.95
+    for figure in (auroc, average_precision, delong):
+        with pytest.raises(ValueError, match="labels must be boolean, not int64"):
+            figure(np.arange(4.0), np.array([0, 1, 0, 1]))
 
 
 @given(rows)
-@settings(max_examples=50, deadline=None)
 def test_areas_agree_with_scikit_learn_under_ties(rows):
     scores = np.array([score for score, _ in rows], float)
     y = np.array([positive for _, positive in rows])
-
     assert auroc(scores, y) == pytest.approx(roc_auc_score(y, scores))
     assert average_precision(scores, y) == pytest.approx(average_precision_score(y, scores))
 
@@ -71,40 +75,29 @@ def test_delong_has_the_variance_of_its_definition():
     assert half == pytest.approx(norm.ppf(0.975) * spread / (area * (1 - area)))
 
 
-def test_separated_classes_do_not_promise_a_certain_area():
-    y = np.arange(50) < 10
-    low, high = delong(y.astype(float), y)
-
-    assert high == 1.0
-    assert 0.6 < low < 0.8
-
-
 def test_a_bootstrap_of_few_units_is_widened():
     draws = np.random.default_rng(0).normal(size=100_000)
-
     assert percentiles(draws, 10**6)[1] == pytest.approx(1.96, abs=0.03)
     assert percentiles(draws, 10)[1] == pytest.approx(2.262 * np.sqrt(10 / 9), abs=0.05)
 
 
-@pytest.mark.parametrize(("alike", "effect"), [(1, 1.0), (5, 5.0)])
-def test_design_effect_is_rows_per_group_when_they_are_copies(alike, effect):
-    events = np.repeat(np.random.default_rng(0).random(400) < 0.3, alike)
-
-    assert design_effect(events, np.repeat(np.arange(400), alike)) == pytest.approx(effect, rel=0.01)
+EVENTS = np.random.default_rng(0).random(400) < 0.3
 
 
-def test_rows_that_balance_within_their_group_are_worth_no_more_than_independent_ones():
-    # One event and one without in every group: the groups' share has no spread at all.
-    assert design_effect(np.tile([True, False], 50), np.repeat(np.arange(50), 2)) == 1.0
-
-
-def test_where_all_rows_say_the_same_a_group_tells_as_much_as_a_row():
-    assert design_effect(np.ones(60, bool), np.repeat(np.arange(12), 5)) == 5.0
-
-
-@pytest.mark.parametrize(("groups", "quantile"), [(2, 12.7062), (5, 2.776445), (31, 2.042272)])
-def test_fewer_rows_by_the_square_of_the_quantiles_reach_as_far_as_student(groups, quantile):
-    assert students_share(groups) == pytest.approx((1.959964 / quantile) ** 2, rel=1e-5)
+@pytest.mark.parametrize(
+    ("events", "rows", "effect"),
+    [
+        (EVENTS, 1, 1.0), (np.repeat(EVENTS, 5), 5, 5.0),
+        # One event and one without in every group: the groups' share has no spread at all.
+        (np.tile([True, False], 50), 2, 1.0),
+        # Where all rows say the same, a group tells as much as a row.
+        (np.ones(60, bool), 5, 5.0),
+    ],
+    ids=["apart", "copies", "balanced", "all the same"],
+)  # fmt: skip
+def test_design_effect_of_rows_in_groups(events, rows, effect):
+    groups = np.repeat(np.arange(len(events) // rows), rows)
+    assert design_effect(events, groups) == pytest.approx(effect, rel=0.01)
 
 
 def test_few_groups_widen_the_area_by_their_number_and_by_student():
@@ -112,8 +105,9 @@ def test_few_groups_widen_the_area_by_their_number_and_by_student():
     positive, codes = np.arange(60) % 3 == 0, np.repeat(np.arange(5), 12)
     _, pull = placements(rng.normal(size=60) + positive, positive)
     sums = np.bincount(codes, weights=pull)
-
     assert spread(pull, positive, codes) == pytest.approx(2.776445 * np.sqrt((sums**2).sum() * 5 / 4))
+    for groups, quantile in ((2, 12.7062), (5, 2.776445), (31, 2.042272)):
+        assert students_share(groups) == pytest.approx((1.959964 / quantile) ** 2, rel=1e-5)
 
 
 def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
@@ -131,24 +125,15 @@ def test_a_factor_on_the_variance_widens_both_intervals_by_its_root():
     assert moved == pytest.approx(2 * once)
 
 
-def test_precision_is_not_that_of_draws_without_a_case():
-    codes, positive = np.repeat(np.arange(4), 25), np.arange(100) < 25
-
-    assert ranking(np.where(positive, 1.0, 0.0), positive, codes)["average_precision"].low == 1.0
-
-
 def test_rows_written_ten_times_over_in_their_groups_leave_the_precision_as_sure_as_it_was():
+    """Nor is a draw without a case one without precision."""
     rng, codes, positive = np.random.default_rng(0), np.repeat(np.arange(6), 4), np.arange(24) % 4 == 0
     scores = rng.normal(size=24) + positive
     once, often = (ranking(*(np.repeat(each, n) for each in (scores, positive, codes))) for n in (1, 10))
-
+    few = np.arange(100) < 25
+    perfect = ranking(np.where(few, 1.0, 0.0), few, np.repeat(np.arange(4), 25))
     assert once["average_precision"].ends == pytest.approx(often["average_precision"].ends)
-
-
-def test_the_predictive_interval_is_bayes_at_its_centre():
-    low, high = predictive_interval(0.1, (0.9, 0.9, 0.9), (0.2, 0.2, 0.2))
-
-    assert low == high == pytest.approx(0.09 / (0.09 + 0.18))
+    assert perfect["average_precision"].low == 1.0
 
 
 def test_resampled_groups_have_the_spread_of_the_ratio_estimator():
@@ -196,14 +181,10 @@ def test_intervals_at_a_promised_sensitivity_hold_for_patients_of_many_voxels():
         (ill, patient), (well, other) = of_patients(seed, 20, 30, 0.5), of_patients(seed + 999, 60, 30, 0.3)
         y = np.arange(2400) < 600
         point = choose(np.concatenate([ill + 2, well]), y, rule, np.concatenate([patient, 20 + other]))
-        true = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
-        inside.append(
-            [
-                point.sensitivity.low <= true[0] <= point.sensitivity.high,
-                point.specificity.low <= true[1] <= point.specificity.high,
-                point.flag_rate.low <= 0.25 * true[0] + 0.75 * (1 - true[1]) <= point.flag_rate.high,
-            ]
-        )
+        hit, clear = norm.sf(point.threshold - 2), norm.cdf(point.threshold)
+        true = {"sensitivity": hit, "specificity": clear, "flag_rate": 0.25 * hit + 0.75 * (1 - clear)}
+        ends = {name: getattr(point, name) for name in true}
+        inside.append([ends[name].low <= value <= ends[name].high for name, value in true.items()])
 
     # One and the same machine scores all rows here, so that the widening for fold machines is to spare.
     held = np.mean(inside, axis=0)
@@ -218,14 +199,7 @@ def test_the_interval_of_the_area_holds_for_patients_of_many_voxels(patients):
         y = np.random.default_rng(seed).random(len(scores)) < 0.2
         low, high = delong(scores + y, y, codes=patient)
         inside.append(low <= norm.cdf(1 / np.sqrt(2)) <= high)
-
     assert 0.92 <= np.mean(inside) <= 0.985
-
-
-@pytest.mark.parametrize("figure", [auroc, average_precision, delong], ids=lambda f: f.__name__)
-def test_labels_that_are_not_boolean_are_refused(figure):
-    with pytest.raises(ValueError, match="labels must be boolean, not int64"):
-        figure(np.arange(4.0), np.array([0, 1, 0, 1]))
 
 
 @pytest.mark.parametrize(("alike", "effect"), [(False, 1.0), (True, 6.0)])
@@ -233,45 +207,27 @@ def test_the_shared_design_is_that_of_rows_apart_and_of_rows_alike(alike, effect
     rng = np.random.default_rng(0)
     draws = rng.random((2000, 1 if alike else 6)) * np.ones((1, 6))
     counts = np.stack([(draws < share).sum(axis=1) for share in (0.0, 0.05, 0.5)], axis=1)
-
     design = shared_design(counts, np.full(2000, 6), (draws < 0.5).sum(axis=1))
-
-    assert design[0] == 6.0
-    assert design[1:] == pytest.approx(effect, rel=0.06)
+    assert design == pytest.approx([6.0, effect, effect], rel=0.06)
 
 
 def test_a_share_that_few_groups_decide_borrows_the_correlation_of_the_median_split():
     # One patient has the only miss: alone it would pass for one row in sixty.
-    counts, middle = np.array([[9], *[[10]] * 5]), np.array([0, 10, 10, 0, 10, 0])
-    lonely = np.array([5] * 6)
-    sizes = np.full(6, 10)
-
-    assert shared_design(counts, sizes, lonely) == pytest.approx(1.0, abs=0.02)
-    assert shared_design(counts, sizes, middle) > 5
-
-
-def test_the_effective_size_being_estimated_from_few_groups_widens_the_interval():
-    wide, narrow = wilson(8, 10, freedom=4), wilson(8, 10)
-
-    assert wide[0] < narrow[0] < narrow[1] < wide[1]
-    assert np.array(wilson(8, 10, freedom=10**9)) == pytest.approx(np.array(narrow))
-
-
-def test_independent_rows_that_happen_to_stand_in_groups_share_nothing():
-    rng = np.random.default_rng(0)
-    counts, middle = rng.binomial(5, 0.3, (4000, 1)), rng.binomial(5, 0.5, 4000)
-
-    assert shared_design(counts, np.full(4000, 5), middle) == pytest.approx(1.0, abs=0.07)
+    counts, sizes = np.array([[9], *[[10]] * 5]), np.full(6, 10)
+    assert shared_design(counts, sizes, np.full(6, 5)) == pytest.approx(1.0, abs=0.02)
+    assert shared_design(counts, sizes, np.array([0, 10, 10, 0, 10, 0])) > 5
 
 
 @pytest.mark.parametrize("end", [0, 1])
 def test_each_side_of_a_predictive_interval_comes_from_the_ends_that_move_it(end):
+    """By Bayes, as at its centre."""
     wrong = [(0.1, 0.1, 0.2), (0.1, 0.05, 0.1)][end]
     right = [(0.8, 0.6, 0.8), (0.8, 0.8, 0.9)][end]
-    found = [predictive_interval(0.1, *each)[end] for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))]
-
+    centre = predictive_interval(0.1, (0.9,) * 3, (0.2,) * 3)[end]
+    ends = [predictive_interval(0.1, *each)[end] for each in ((right, (0.1,) * 3), ((0.8,) * 3, wrong))]
     far = [0.1 * right[end + 1], 0.1 * 0.8], [0.9 * 0.1, 0.9 * wrong[2 - end]]
-    assert found == pytest.approx([hit / (hit + false) for hit, false in zip(*far, strict=True)])
+    assert centre == pytest.approx(0.09 / (0.09 + 0.18))
+    assert ends == pytest.approx([hit / (hit + false) for hit, false in zip(*far, strict=True)])
 
 
 def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
@@ -280,11 +236,4 @@ def test_many_groups_are_pooled_by_lot_and_not_in_the_order_of_their_names():
     codes = np.repeat(np.arange(4000), 2)
     tally = Tally(event.astype(float), np.ones(8000, bool), codes, np.array([-np.inf, 0.5]))
     low, high = rate_bands(tally, True)
-
     assert high[1] - low[1] == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 4000), rel=0.1)
-
-
-def test_one_group_tells_next_to_nothing():
-    low, high = grouped_wilson([[30]], [40], [20])
-
-    assert low < 0.05 and high > 0.95

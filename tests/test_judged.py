@@ -1,18 +1,21 @@
-"""What reviews say: of those judged, and of all flagged by verdicts and random audit; counts by hand."""
+"""What reviews say of the nights: of those judged, of all flagged, and beside what the page promised."""
 
 import datetime
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_ledger import QUESTION, enter, states
 from test_ledger import night as flagged_night
+from test_series import of_ward
 
-from screening.ledger.database import open_ledger
+from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase
-from screening.ledger.history import history
 from screening.ledger.review_stats import tally
+from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.intervals import weighted_share
+from screening.metrics.intervals import ratio_interval, weighted_share, wilson
 from screening.report.history import sentences
 from screening.schemas.history import HistoryDocument
 
@@ -24,7 +27,6 @@ def ledger(tmp_path):
 
 
 def night(ledger, day: int, flagged: str, verdicts: dict[str, str] | None = None, **other):
-    """A night of January or February, with what was said of it afterwards."""
     date = str(datetime.date(2025, 12, 31) + datetime.timedelta(days=day))
     entered = enter(ledger, flagged_night(day, flagged, key=date, **other))
     record_verdicts(ledger, date, [Verdict(name, word) for name, word in (verdicts or {}).items()])
@@ -42,59 +44,45 @@ def word_of(ledger) -> dict[str, int]:
 
 
 def test_an_older_word_never_replaces_a_newer_and_both_stay_in_the_trail(ledger):
+    """Of two reviewers too, however late the other is read in."""
     night(ledger, 1, "a")
     entries = [said(ledger, "ruled out", "09:00"), said(ledger, "confirmed", "10:00")]
-    replayed = [
-        said(ledger, "ruled out", "09:00"),
-        said(ledger, "unsure", "08:00"),
-        said(ledger, "ruled out", None),
-    ]
+    # The same file, an older one read late, and the first one without its times.
+    late = (("ruled out", "09:00"), ("unsure", "08:00"), ("ruled out", None))
+    replayed = [said(ledger, *words) for words in late]
+    own, n_entries = word_of(ledger), history(ledger)["audit"]["entries"]
+    said(ledger, "unsure", "12:00", "cd")
+    said(ledger, "confirmed", "11:00")
 
     assert entries == [{"new": 1}, {"changed": 1}]
-    # The same file, an older one read late, and the first one without its times.
     assert replayed == [{"unchanged": 1}, {"older": 1}, {"unchanged": 1}]
-    assert word_of(ledger) == {"confirmed": 1}
-    assert history(ledger)["audit"]["entries"] == 4
+    assert (own, word_of(ledger)) == ({"confirmed": 1}, {"unsure": 1})
+    assert n_entries == 4
 
 
 def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agree(ledger):
+    """A dispute outlives the names of who disputed."""
     night(ledger, 1, "ab")
-    first = said(ledger, "confirmed", "09:00")
-    contrary = said(ledger, "ruled out", "10:00", "cd")
+    entries = [said(ledger, "confirmed", "09:00"), said(ledger, "ruled out", "10:00", "cd")]
     disputed = word_of(ledger)
     shown = night(ledger, 2, "a").cases["a"]
     sentence = sentences(HistoryDocument.from_dict(history(ledger)).series[0])
-    agreed = said(ledger, "ruled out", "11:00")
-
-    assert (first, contrary, agreed) == ({"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1})
-    assert (disputed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1})
-    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
-    assert history(ledger)["runs"][0]["ppv"]["judged"] == 1
-    assert "two reviewers contradict each other" in " ".join(sentence)
-
-
-def test_of_two_reviewers_the_later_word_stands_however_late_the_other_is_read_in(ledger):
-    night(ledger, 1, "a")
-    said(ledger, "unsure", "10:00", "cd")
-    said(ledger, "confirmed", "09:00")
-
-    assert word_of(ledger) == {"unsure": 1}
-
-
-def test_a_dispute_outlives_the_names_of_who_disputed(ledger):
-    night(ledger, 1, "a")
-    said(ledger, "confirmed", "09:00")
-    said(ledger, "ruled out", "10:00", "cd")
+    entries += [said(ledger, "ruled out", "11:00")]
+    agreed, judged = word_of(ledger), history(ledger)["runs"][0]["ppv"]["judged"]
+    said(ledger, "confirmed", "12:00", "cd")
     erase(ledger, "purge", "old", Scope())
 
-    assert word_of(ledger) == {"disputed": 1}
+    assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
+    assert (disputed, agreed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1}, {"disputed": 1})
+    assert (shown.state, shown.judged, shown.verdict) == ("pending", "2026-01-01", "disputed")
+    assert judged == 1
+    assert "two reviewers contradict each other" in " ".join(sentence)
 
 
 def test_of_two_tables_of_a_night_the_word_on_the_one_recorded_later_is_the_last(ledger):
     for key, word in (("zz first", "ruled out"), ("aa corrected", "confirmed")):
         enter(ledger, flagged_night(1, "a", key=key), force=True)
         record_verdicts(ledger, key, [Verdict("a", word)])
-
     assert states(night(ledger, 2, "a")) == {"a": "known"}
 
 
@@ -184,30 +172,129 @@ def test_where_no_column_names_the_patients_every_night_has_its_own(ledger):
     for day, word in ((1, "confirmed"), (2, "ruled out")):
         night(ledger, day, "0", {"0": word}, question=nameless)
     share = history(ledger)["series"][0]["ppv_flagged"]
-
     assert (share["value"], share["judged"], share["found"]) == (0.5, 2, 1)
 
 
 def test_a_patient_of_many_nights_tells_as_much_as_one():
+    """Few cases that stand for many tell less than their share shows; who is unsure has not judged."""
     ill = np.arange(40) < 12
     once = weighted_share(ill, np.ones(40), np.arange(40))
     stayed = weighted_share(np.repeat(ill, 9), np.ones(360), np.repeat(np.arange(40), 9))
+    few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
+    one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
+    sizes = np.where(np.arange(40) % 4, 1, 30)
+    uneven = weighted_share(np.repeat(ill, sizes), np.ones(sizes.sum()), np.repeat(np.arange(40), sizes))
+    balanced = weighted_share(np.tile([True, False], 20), np.ones(40), np.repeat(np.arange(20), 2))
+    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
 
+    # Few large groups tell less than their number, groups that balance no more than it.
+    assert uneven[2] - uneven[1] > 1.5 * (once[2] - once[1])
+    assert balanced == pytest.approx(weighted_share(np.arange(20) % 2, np.ones(20), np.arange(20)))
     assert stayed == pytest.approx(once)
     # Student's at 40: a little wider than Wilson's.
     assert once == pytest.approx((0.3, 0.177, 0.46), abs=2e-3)
-
-
-def test_few_cases_that_stand_for_many_tell_less_than_their_share_shows():
-    few = weighted_share([True] + [False] * 4, [20.0] * 5, range(5))
-    one = weighted_share([True] * 50, [1.0] * 50, ["a"] * 50)
-
     # Wilson's at five independent ones, by the normal quantile: 0.036 to 0.624.
     assert few[1] < 0.03 and few[2] > 0.68
     assert one[1] < 0.05 and one[2] == 1
-
-
-def test_who_is_unsure_has_not_judged():
-    words = tally(["confirmed", "known", "ruled out", "unsure", "unsure"])
-
     assert (words.found, words.judged) == (2, 3)
+
+
+PATIENTS, ILL, FOUND, FALSE = 60, 0.15, 0.8, 0.1
+PROMISED = {
+    "sensitivity": {"value": 0.9, "low": 0.8, "high": 0.96},
+    "ppv": {"value": 0.5, "low": 0.4, "high": 0.6},
+}
+
+
+def simulate(ledger, nights: int, model: str = "m", first: int = 1, promised=PROMISED, seed: int = 0):
+    """Nights of a ward where others lie every night; everybody flagged or drawn is judged."""
+    rng = np.random.default_rng(seed)
+    for day in range(first, first + nights):
+        ill = rng.random(PATIENTS) < ILL
+        flagged = rng.random(PATIENTS) < np.where(ill, FOUND, FALSE)
+        names = np.array([f"{day}-{at}" for at in range(PATIENTS)], object)
+        sampled = rng.permutation(np.flatnonzero(~flagged))[:8]
+        one = of_ward(
+            "ward-1", day, names[flagged], model, names[sampled], promised=promised,
+            review_by="2026-04-01", read=PATIENTS, scored=PATIENTS, flagged=int(flagged.sum()),
+            unflagged={"cases": int((~flagged).sum())},
+        )  # fmt: skip
+        enter(ledger, one, force=True)
+        judged = [*np.flatnonzero(flagged), *sampled]
+        words = [Verdict(names[at], "confirmed" if ill[at] else "ruled out") for at in judged]
+        record_verdicts(ledger, one.night.key, words)
+
+
+def test_sensitivity_and_predictive_value_of_the_nights_hold_those_they_were_made_by(ledger):
+    simulate(ledger, 28)
+    told = history(ledger, "ward-1")
+    forward = HistoryDocument.from_dict(told).series[0].forward
+    truth = ILL * FOUND / (ILL * FOUND + (1 - ILL) * FALSE)
+
+    assert (forward.nights, forward.model) == (28, "m" * 12)
+    assert forward.seen.sensitivity.low < FOUND < forward.seen.sensitivity.high
+    assert forward.seen.ppv.low < truth < forward.seen.ppv.high
+    cases = np.mean([run["cases"] for run in told["runs"]]) * forward.seen.ppv.value
+    missed = told["series"][0]["misses"]["per_night"]["value"]
+    assert forward.seen.sensitivity.value == pytest.approx(cases / (cases + missed))
+
+
+def test_only_nights_of_the_champion_speak_for_it(ledger):
+    simulate(ledger, 4)
+    before = history(ledger, "ward-1")["series"][0]["forward"]
+    simulate(ledger, 3, model="n", first=5, promised=None, seed=1)
+    after = history(ledger, "ward-1")["series"][0]["forward"]
+    assert (before["nights"], before["promised"]) == (4, PROMISED)
+    assert (after["model"], after["nights"], after["first"]) == ("n" * 12, 3, "2026-01-05")
+    assert after["promised"] is None
+
+
+def test_nights_below_the_validation_estimate_say_so_in_words(ledger):
+    """Nights nobody judged promise and show nothing."""
+    high = {name: {"value": 0.99, "low": 0.98, "high": 0.995} for name in PROMISED}
+    simulate(ledger, 28, promised=high)
+    enter(ledger, of_ward("ward-2", 1, "ab"))
+    series, silent = HistoryDocument.from_dict(history(ledger)).series
+    lines = [line for line in sentences(series) if "validation estimate 99" in line]
+
+    assert series.forward.below == ["sensitivity", "ppv"]
+    assert len(lines) == 2 and all(line.endswith("below it by more than chance") for line in lines)
+    assert silent.forward.seen.sensitivity.value is silent.forward.promised is None
+    assert not [line for line in sentences(silent) if "since" in line]
+
+
+def test_status_announces_a_review_two_months_before_its_day(ledger):
+    simulate(ledger, 1)
+    day = datetime.datetime(2026, 4, 1, 9, tzinfo=datetime.UTC)
+    near, far = (pulses(ledger, Due(day - datetime.timedelta(days=days)))[0] for days in (60, 61))
+    assert near.review_by == far.review_by == "2026-04-01"
+    assert "to be reviewed by 2026-04-01" in near.said
+    assert "to be reviewed" not in far.said
+    assert 'screening_review_timestamp_seconds{series="ward-1"} 1775001600' in exposition([near])
+
+
+figures = st.tuples(*[st.floats(0.01, 1)] * 3).map(lambda ends: sorted(ends))
+
+
+@given(figures, figures, st.floats(0.1, 10))
+def test_the_interval_of_a_ratio_holds_it_and_keeps_its_unit(one, other, times):
+    """A figure without spread or that may be nothing has a ratio that says so."""
+    (low, a, high), (other_low, b, other_high) = one, other
+    ratio = ratio_interval((a, low, high), (b, other_low, other_high))
+    scaled = ratio_interval((times * a, times * low, times * high), (b, other_low, other_high))
+
+    assert ratio[0] <= a / b * (1 + 1e-9) and a / b <= ratio[1] * (1 + 1e-9)
+    assert scaled == pytest.approx([times * end for end in ratio])
+    assert ratio_interval((0.2, 0.2, 0.2), (0.4, 0.4, 0.4)) == pytest.approx((0.5, 0.5), rel=1e-6)
+    assert ratio_interval((0.5, 0.4, 0.6), (0.1, 0.0, 0.2))[1] == float("inf")
+    assert ratio_interval((0.0, 0.0, 0.3), (0.5, 0.4, 0.6))[0] == 0.0
+
+
+def test_intervals_of_a_ratio_of_shares_cover_it_nineteen_times_of_twenty():
+    rng, shares, sizes = np.random.default_rng(0), (0.05, 0.5), (200, 60)
+    held = 0
+    for counts in rng.binomial(sizes, shares, (600, 2)):
+        pair = [(count / n, *map(float, wilson(count, n))) for count, n in zip(counts, sizes, strict=True)]
+        low, high = ratio_interval(*pair)
+        held += low <= shares[0] / shares[1] <= high
+    assert held / 600 >= 0.93

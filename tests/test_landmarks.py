@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
+from flow_cohorts import patients
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, build
-from screening.cli.options import bytes_from
-from screening.errors import RecipeError
+from screening import MultiClassSVM, OneClassSVM, TwoClassSVM, train
 from screening.estimators import landmarks
 from screening.estimators.remedies import Smote, UnequalCosts
 from screening.estimators.schemes import SCHEMES
 from screening.factors import AdaptiveBumps, Bumps, ClassDecay, MarginDecay
 from screening.kernels import Gaussian
+from screening.model_selection import planning
 
 KERNEL = Gaussian(0.3)
 
@@ -28,42 +28,27 @@ def everywhere(first):
 
 
 def test_every_row_of_a_class_is_stood_for_and_the_rare_class_is_whole():
+    """A class rarer than a fifth weighs a fifth."""
     x, y = cloud(share=0.25)
+    chosen = landmarks.choose(x, y, 1800, everywhere, seed=0)
+    weights, labels = chosen.weights, y[chosen.rows]
+    rarer, of_rarer = cloud()
+    few = landmarks.choose(rarer, of_rarer, 600, everywhere, seed=0)
+    rare = few.weights[of_rarer[few.rows] == 1].sum()
 
-    found = landmarks.choose(x, y, 1800, everywhere, seed=0)
-
-    assert len(found.rows) == len(np.unique(found.rows)) == 1800
-    assert found.weights[y[found.rows] == 1] == pytest.approx(1.0)
+    assert len(chosen.rows) == len(np.unique(chosen.rows)) == 1800
+    assert weights[labels == 1] == pytest.approx(1.0)
     for label in (0, 1):
-        assert found.weights[y[found.rows] == label].sum() == pytest.approx((y == label).sum())
-
-
-def test_a_rarer_class_weighs_a_fifth():
-    x, y = cloud()
-
-    found = landmarks.choose(x, y, 600, everywhere, seed=0)
-
-    rare = found.weights[y[found.rows] == 1].sum()
-    assert rare == pytest.approx((y == 1).sum())
-    assert rare / found.weights.sum() == pytest.approx(landmarks.RARE_SHARE)
-
-
-def test_most_landmarks_lie_near_the_boundary_of_the_pilot():
-    x, y = cloud()
-    close = np.abs(x[:, 0] - 1.0) < 0.2
-
-    found = landmarks.choose(x, y, 400, lambda first: close, seed=0)
-
-    assert close[found.rows].mean() > 3 * close.mean()
+        assert weights[labels == label].sum() == pytest.approx((y == label).sum())
+    assert rare == pytest.approx((of_rarer == 1).sum())
+    assert rare / few.weights.sum() == pytest.approx(landmarks.RARE_SHARE)
 
 
 def test_landmarks_go_by_what_the_rows_hold_and_not_by_their_order():
     x, y = cloud()
     order = np.random.default_rng(7).permutation(len(x))
-
     one = landmarks.choose(x, y, 400, lambda first: x[:, 0] > 1.0, seed=0)
     other = landmarks.choose(x[order], y[order], 400, lambda first: x[order, 0] > 1.0, seed=0)
-
     np.testing.assert_array_equal(np.sort(order[other.rows]), one.rows)
 
 
@@ -76,78 +61,39 @@ def test_two_class_landmarks_rank_unseen_rows_as_training_on_all_does(given):
     x, y = cloud()
     z, of_z = cloud(6000, seed=1)
     exact = TwoClassSVM(KERNEL, **given).fit(x, y).decision_function(z)
-
     machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=600, **given).fit(x, y)
-
     assert roc_auc_score(of_z, machine.decision_function(z)) > roc_auc_score(of_z, exact) - 0.005
 
 
 @pytest.mark.parametrize("given", [{}, {"factor": Bumps(h="alpha")}], ids=["plain", "factor"])
 def test_one_class_landmarks_enclose_the_share_asked_for(given):
     x, _ = cloud(share=0.0)
+    z, of_z = cloud(6000, seed=1)
     exact = OneClassSVM(KERNEL, nu=0.1, **given).fit(x)
-
     machine = OneClassSVM(KERNEL, nu=0.1, approximation="landmarks", n_landmarks=1500, **given).fit(x)
+    theirs, ours = (-each.decision_function(z) for each in (exact, machine))
 
     assert (machine.decision_function(x) < 0).mean() == pytest.approx(0.1, abs=0.03)
-    z, of_z = cloud(6000, seed=1)
-    theirs, ours = (-each.decision_function(z) for each in (exact, machine))
     assert ((ours > 0) == (theirs > 0)).mean() > 0.97
     assert roc_auc_score(of_z, ours) > roc_auc_score(of_z, theirs) - 0.01
 
 
-def test_no_more_rows_than_landmarks_is_exact_training():
-    x, y = cloud(400)
-    exact = TwoClassSVM(KERNEL).fit(x, y)
-    machine = TwoClassSVM(KERNEL, approximation="landmarks", n_landmarks=400).fit(x, y)
-
-    assert np.array_equal(machine.decision_function(x), exact.decision_function(x))
-
-
-def test_every_kernel_recipe_takes_an_approximation():
-    assert build("act_feature_space", approximation="landmarks", n_landmarks=50).n_landmarks == 50
-    assert build("one_class", approximation="landmarks").approximation == "landmarks"
-    with pytest.raises(RecipeError, match="approximation"):
-        build("svm", approximation="fourier")
-    assert build("shao_weighted", approximation="landmarks", n_landmarks=50).n_landmarks == 50
-    with pytest.raises(RecipeError, match="no parameter 'approximation'"):
-        build("logistic", approximation="landmarks")
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("512M", 512 << 20), ("2G", 2 << 30), ("1.5 GB", 3 << 29), ("2097152", 1 << 21)]
-)
-def test_a_size_is_read_with_its_unit(text, size):
-    assert bytes_from(text) == size
-
-
-def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(tmp_path, monkeypatch):
-    from flow_cohorts import patients, written
-
-    from screening.data.reading import read_cohort
-    from screening.model_selection import planning
-    from screening.model_selection import train as training
-
+def test_too_many_rows_are_trained_on_landmarks_and_the_model_says_what_it_cost(monkeypatch):
     monkeypatch.setattr(planning, "LARGEST_EXACT", 300)
-    path = written(patients(700, share=0.2), tmp_path / "past.csv")
-    cohort = read_cohort(path, label="ill", positive="yes", id="patient")
+    settings = {"params": {"n_landmarks": 200}, "search": 1, "folds": 2, "forward": False, "beside": ()}
+    model = train(patients(700, share=0.2), "svm", label="ill", positive="yes", id="patient", **settings)
 
-    model = training.train(
-        cohort, "svm", search=1, params={"n_landmarks": 200}, folds=2, forward=False, beside=()
-    )
-
-    told = model.document["training"]
+    training = model.document["training"]
+    cost = training["approximation"]
     assert model.document["recipe"]["parameters"]["approximation"] == "landmarks"
-    assert told["n_rows_used"] == 700
-    assert told["approximation"]["n_landmarks"] == 200
-    assert abs(told["approximation"]["auroc_exact"] - told["approximation"]["auroc_landmarks"]) < 0.1
-    assert told["approximation"]["note"] in told["notes"]
+    assert (training["n_rows_used"], cost["n_landmarks"]) == (700, 200)
+    assert abs(cost["auroc_exact"] - cost["auroc_landmarks"]) < 0.1
+    assert cost["note"] in training["notes"]
     assert len(model.ensemble.machines) == 6
     assert all(len(machine.support_) <= 200 for machine in model.ensemble.machines)
 
 
 def three_clouds(n, seed=0):
-    """Three classes, the last one row in 25."""
     rng = np.random.default_rng(seed)
     y = rng.choice(3, n, p=[0.56, 0.4, 0.04])
     middles = np.array([[0.0, 0.0, 0.0], [3.0, 0.5, 0.0], [0.0, 3.0, 2.0]])
@@ -160,15 +106,14 @@ def test_a_row_that_stands_for_two_is_two_rows(scheme, cost_ratio):
     x, y = three_clouds(150)
     counts = 1 + np.arange(150) % 2
     again = np.repeat(np.arange(150), counts)
-    c = np.ones((150, 1))
 
-    once = SCHEMES[scheme](y, 3, counts.astype(float), 2.0, cost_ratio, 1e-6)
-    (dual,) = once.solve(KERNEL(x, x), [c])
-    twice = SCHEMES[scheme](y[again], 3, np.ones(len(again)), 2.0, cost_ratio, 1e-6)
-    (repeated,) = twice.solve(KERNEL(x[again], x[again].copy()), [np.ones((len(again), 1))])
+    def decided(rows, weights):
+        posed = SCHEMES[scheme](y[rows], 3, weights, 2.0, cost_ratio, 1e-6)
+        (dual,) = posed.solve(KERNEL(x[rows], x[rows].copy()), [np.ones((len(rows), 1))])
+        return KERNEL(x, x[rows]) @ dual.weights + dual.intercept
 
-    there = KERNEL(x, x[again]) @ repeated.weights + repeated.intercept
-    np.testing.assert_allclose(KERNEL(x, x) @ dual.weights + dual.intercept, there, atol=1e-4)
+    once = decided(np.arange(150), counts.astype(float))
+    np.testing.assert_allclose(once, decided(again, np.ones(len(again))), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +126,6 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
     z, of_z = three_clouds(6000, seed=1)
     exact = MultiClassSVM(KERNEL, **given).fit(x, y).predict(z)
     machine = MultiClassSVM(KERNEL, approximation="landmarks", n_landmarks=800, **given)
-
     found, again = machine.fit(x, y).class_scores(z), machine.fit(x, y).class_scores(z)
 
     assert np.array_equal(found, again)
@@ -193,6 +137,12 @@ def test_multi_class_landmarks_are_right_as_often_as_training_on_all_and_repeata
 
 
 def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
+    """What has a factor or one class spans nothing."""
+    decay = {"approximation": "nystroem", "factor": MarginDecay(kappa=0.5)}
+    for machine in (OneClassSVM(approximation="nystroem"), TwoClassSVM(**decay)):
+        with pytest.raises(ValueError, match="nystroem"):
+            machine.check_parameters()
+    TwoClassSVM(**decay, passes=0).check_parameters()
     rng = np.random.default_rng(1)
     x = rng.normal(size=(700, 4))
     y = x[:, 0] ** 2 + x[:, 1] > 2.0
@@ -209,11 +159,3 @@ def test_a_machine_in_the_span_of_some_rows_is_the_best_there_is():
     pulled = spanning @ machine.dual_coef_[0]
     # Of w'Kw / 2 + sum of costs times squared errors: what shrinks is what the errors pull.
     np.testing.assert_allclose(pulled, 2 * across.T @ (costs * lost), atol=1e-6 * np.abs(pulled).max())
-
-
-def test_what_has_a_factor_or_several_classes_spans_nothing():
-    with pytest.raises(ValueError, match="nystroem"):
-        OneClassSVM(approximation="nystroem").check_parameters()
-    with pytest.raises(ValueError, match="nystroem"):
-        TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5)).check_parameters()
-    TwoClassSVM(approximation="nystroem", factor=MarginDecay(kappa=0.5), passes=0).check_parameters()

@@ -19,7 +19,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def part_of(module: str) -> str:
-    """The part of the package a dotted module name belongs to; "" for the package itself."""
     return [*module.split("."), ""][1]
 
 
@@ -38,37 +37,12 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
             yield from imports_of(node, package)
 
 
-def own_imports(path: Path) -> list[str]:
-    """Modules of `screening` that a file imports, without the data packages."""
-    inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    package = ".".join(inside[:-1])
-    named = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
-    return [name for name in named if name.split(".")[0] == "screening" and part_of(name) in HEIGHT]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_imports_only_its_own_room_and_those_below(path):
     inside = path.relative_to(PACKAGE).with_suffix("").parts
     here = inside[0].replace("__init__", "") if len(inside) == 1 else inside[0]
-
-    upward = [name for name in own_imports(path) if HEIGHT[part_of(name)] > HEIGHT[here]]
-
-    assert upward == []
-
-
-def test_every_part_of_the_package_has_its_room():
-    parts = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
-    assert parts - {"__init__", "__pycache__"} <= set(HEIGHT)
-
-
-def test_a_night_does_not_load_what_looks_for_rows_of_one_patient():
-    """Dependence is asked of tables to train on; its libraries are no night's to wait for."""
-    reached, left = set(), [PACKAGE / "scoring" / "score.py"]
-    while left:
-        names = [part for name in own_imports(left.pop()) for part in (name, name.rpartition(".")[0])]
-        files = {PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py") for name in names}
-        left += sorted(file for file in files - reached if file.exists())
-        reached.update(files)
-
-    assert PACKAGE / "store" / "model.py" in reached
-    assert PACKAGE / "data" / "dependence.py" not in reached
+    package = ".".join(("screening", *inside[:-1]))
+    names = imports_of(ast.parse(path.read_text(encoding="utf-8")), package)
+    own = [name for name in names if name.split(".")[0] == "screening" and part_of(name) in HEIGHT]
+    assert here in HEIGHT, "a part of the package without a room"
+    assert [name for name in own if HEIGHT[part_of(name)] > HEIGHT[here]] == []

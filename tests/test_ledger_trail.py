@@ -291,10 +291,10 @@ def test_a_path_and_its_url_are_the_same_ledger_and_one_file_at_rest(tmp_path):
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("sqlite://", "in memory"), ("sqlite:///:memory:", "in memory"),
-        ("mysql://host/ledger", "not in mysql"), ("postgresql+psycopg2://host/ledger", "not in postgresql"),
-        ("no/such/folder.db", "no ledger at"), ("://", "cannot be read"), ("sqlite://host/x", "ledger"),
-        ("sqlite:///x?mode=memory", "ledger"), ("postgresql://h:port/x", "ledger"),
+        ("sqlite://", "a file, or"), ("sqlite:///:memory:", "a file, or"),
+        ("mysql://host/ledger", "a file, or"), ("postgresql+psycopg2://host/ledger", "a file, or"),
+        ("no/such/folder.db", "no ledger at"), ("://", "a file, or"), ("sqlite://host/x", "a file, or"),
+        ("sqlite:///x?mode=memory", "a file, or"), ("postgresql://h:port/x", "a file, or"),
         ("postgresql://screen:SECRET77@/ledger?host=/no/such/socket", "cannot be used"),
     ],
 )  # fmt: skip

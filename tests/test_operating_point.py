@@ -1,13 +1,18 @@
-"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise."""
+"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise; figures, as stored."""
 
+import json
 from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from labelled_scores import labelled
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, f1_score
 
+from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+from screening.errors import UsageError
+from screening.metrics.intervals import wilson
 from screening.metrics.operating_point import (
     FLAG_EVERYTHING,
     RULES,
@@ -17,7 +22,21 @@ from screening.metrics.operating_point import (
     overall,
     pick,
 )
-from screening.schemas.figures import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, rule_named
+from screening.metrics.performance import curve, performance, rates, summary
+from screening.schemas.figures import Observed, OperatingPoint, rule_named
+
+
+def labelled(n_rows: int = 300, share: float = 0.1, shift: float = 1.5, seed: int = 0):
+    y = np.arange(n_rows) < share * n_rows
+    return np.random.default_rng(seed).normal(size=n_rows) + shift * y, y
+
+
+def grouped():
+    """Scores, labels and groups: fifteen of twenty rows."""
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(15), 20)
+    y = rng.random(300) < 0.2
+    return rng.normal(size=300) + 2 * y + rng.normal(size=15)[group], y, group
+
 
 # Few distinct values, so that ties within and between the classes are the rule.
 cohorts = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=40).filter(
@@ -30,28 +49,23 @@ def arrays(rows):
 
 
 @given(cohorts, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
-@settings(max_examples=60, deadline=None)
 def test_min_sensitivity_is_the_promised_rank_of_the_positive_scores(rows, least):
     scores, y = arrays(rows)
     rank = floor((1 - least) * (y.sum() + 1) + 1e-9)
     ladder = np.concatenate([[FLAG_EVERYTHING], np.sort(scores[y])])
-
     assert choose(scores, y, MinSensitivity(least)).threshold == ladder[rank]
 
 
 @given(cohorts, st.floats(0.01, 1.0))
-@settings(max_examples=60, deadline=None)
 def test_max_flag_rate_flags_as_many_as_it_may_and_no_more(rows, most):
     scores, y = arrays(rows)
     threshold = choose(scores, y, MaxFlagRate(most)).threshold
     lower = np.append(scores[scores < threshold], -np.inf).max()
-
     assert np.mean(scores >= threshold) <= most + 1e-12
     assert np.mean(scores >= lower) > most or threshold == scores.min()
 
 
 @given(cohorts, st.floats(0.5, 100.0), st.floats(0.01, 0.5))
-@settings(max_examples=60, deadline=None)
 def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, miss, prevalence):
     scores, y = arrays(rows)
 
@@ -63,15 +77,16 @@ def test_miss_cost_is_the_cheapest_of_all_thresholds_at_the_prevalence(rows, mis
     assert cost(chosen.threshold) <= min(map(cost, [*scores, np.inf])) + 1e-9
 
 
-def test_at_a_prevalence_of_a_half_a_false_alarm_weighs_half():
+def test_rules_at_known_thresholds():
+    """At a prevalence of a half a false alarm weighs half; a flag rate may be reached exactly."""
     hits, alarms = np.array([10, 9, 5, 0]), np.array([10, 5, 1, 0])
-
+    exact = choose(np.arange(100.0), np.arange(100) < 10, MaxFlagRate(0.1))
     # 0.825 a row at the second threshold, 0.925 at the third.
     assert pick(MissCost(2.5, prevalence=0.5), hits, alarms, 1.0) == 1
+    assert (exact.threshold, exact.flag_rate.value) == (90.0, pytest.approx(0.1))
 
 
 @given(cohorts)
-@settings(max_examples=60, deadline=None)
 def test_g_mean_is_the_largest_of_all_thresholds(rows):
     scores, y = arrays(rows)
 
@@ -101,14 +116,6 @@ def test_rates_shown_are_expected_of_the_threshold_and_hang_together(rule):
         assert low < value < high
 
 
-def test_an_interval_holds_its_figure_even_where_no_case_is_found():
-    y = np.arange(60) < 20
-    point = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), y, Threshold(0.5))
-
-    assert point.sensitivity.value == point.sensitivity.low == point.ppv.value == point.ppv.low == 0
-    assert point.ppv.high > 0 and point.nne.value is None
-
-
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_row_order_does_not_move_a_threshold(rule):
     scores, y = labelled()
@@ -116,65 +123,54 @@ def test_row_order_does_not_move_a_threshold(rule):
     repeats = scores + np.random.default_rng(2).normal(size=(3, len(y)))
     point = choose(scores, y, rule, fold=fold, repeats=repeats)
     moved = choose(scores[order], y[order], rule, fold=fold[order], repeats=repeats[:, order])
-
     assert moved == point
 
 
 @given(cohorts, st.sampled_from(RULES))
-@settings(max_examples=40, deadline=None)
 def test_only_the_order_of_scores_counts(rows, rule):
     scores, y = arrays(rows)
     fold = np.arange(len(y)) % 3
     point = choose(scores, y, rule, fold=fold)
     bent = choose(np.exp(scores) - 1, y, rule, fold=fold)
-
     assert bent.replace(threshold=point.threshold) == point
 
 
 def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     scores, y = labelled(100, 0.1)
     point = choose(scores, y, MinSensitivity(0.95))
+    unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
+    sensitivity, flag_rate = point.sensitivity, point.flag_rate
 
-    assert (point.threshold, point.sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
+    assert (point.threshold, sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
     assert "every row is flagged" in point.notes[0]
-    assert (point.sensitivity.low, point.flag_rate.low, point.flag_rate.high, point.npv.value) == (
-        1,
-        1,
-        1,
-        None,
-    )
+    assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (1, 1, 1, None)
     assert point.ppv.value == pytest.approx(0.1)
     assert point.ppv.low < 0.06 and point.ppv.high > 0.15
+    assert unsure.threshold == FLAG_EVERYTHING
+    assert "with confidence 0.95 cannot be promised from 20 positives" in unsure.notes[0]
 
 
 def test_confidence_takes_the_largest_threshold_whose_exact_lower_bound_is_enough():
-    scipy_stats = pytest.importorskip("scipy.stats")
     scores, y = labelled(800, 0.1)
     threshold = choose(scores, y, MinSensitivity(0.9, confidence=0.95)).threshold
 
     def lower_bound(threshold):
         found = int((scores[y] >= threshold).sum())
-        return scipy_stats.binomtest(found, int(y.sum()), alternative="greater").proportion_ci(0.95).low
+        return binomtest(found, int(y.sum()), alternative="greater").proportion_ci(0.95).low
 
     assert lower_bound(threshold) >= 0.9
     assert lower_bound(np.min(scores[y & (scores > threshold)])) < 0.9
 
 
-def test_a_confidence_out_of_reach_flags_everything_and_says_so():
-    scores, y = labelled(200, 0.1)
-    point = choose(scores, y, MinSensitivity(0.9, confidence=0.95))
-
-    assert point.threshold == FLAG_EVERYTHING
-    assert "with confidence 0.95 cannot be promised from 20 positives" in point.notes[0]
-
-
 def test_few_positives_are_said_aloud():
-    scores, y = labelled(240, 0.1)
-    point = choose(scores, y, MinSensitivity(0.9))
+    """An interval holds its figure even where no case is found."""
+    point, few = choose(*labelled(240, 0.1), MinSensitivity(0.9)), np.arange(60) < 20
+    none = choose(np.where(np.arange(60) >= 50, 1.0, 0.0), few, Threshold(0.5))
     reach = (point.sensitivity.high - point.sensitivity.low) / 2
-
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
+    assert none.sensitivity.value == none.sensitivity.low == none.ppv.value == none.ppv.low == 0
+    assert none.ppv.high > 0 and none.nne.value is None
 
 
 @pytest.mark.parametrize(("alike", "said"), [(0, False), (2, False), (60, True)])
@@ -183,14 +179,12 @@ def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said
     threshold = choose(scores, y, MinSensitivity(0.8)).threshold
     beside = np.flatnonzero(~y & (scores < threshold))[:alike]
     scores[beside] = threshold - 1e-6
-
     notes = choose(scores, y, MinSensitivity(0.8)).notes
     assert any("of the negatives have one of few scores" in note for note in notes) == said
 
 
 def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_row():
     scores, thresholds = np.array([[3.0, 1.0], [0.0, 4.0], [1.0, 1.0]]), np.array([2.0, 2.0])
-
     assert overall(scores, thresholds).tolist() == [1.0, 2.0, -1.0]
     assert overall(scores[:, :1], thresholds[:1]).tolist() == [3.0, 0.0, 1.0]
     # A class that flags everything says nothing of a row.
@@ -209,16 +203,12 @@ def test_of_several_classes_the_one_furthest_above_its_threshold_speaks_for_a_ro
     ids=str,
 )  # fmt: skip
 def test_a_rule_out_of_range_is_refused(wrong):
+    """And a table without rows of both classes."""
     with pytest.raises(ValueError):
         rule_named(**wrong)
-
-
-def test_a_flag_rate_may_be_reached_exactly():
-    y = np.arange(100) < 10
-    point = choose(np.arange(100.0), y, MaxFlagRate(0.1))
-
-    assert point.threshold == 90.0
-    assert point.flag_rate.value == pytest.approx(0.1)
+    for y in (np.ones(9, bool), np.zeros(9, bool)):
+        with pytest.raises(UsageError, match="some of both"):
+            choose(np.arange(9.0), y, GMean())
 
 
 def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
@@ -231,3 +221,123 @@ def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_c
         low, high = np.quantile(drawn[name], [0.025, 0.975])
         assert getattr(point, name).low == pytest.approx(min(low, value))
         assert getattr(point, name).high == pytest.approx(max(high, value))
+
+
+def width(figures: Observed | OperatingPoint, name: str) -> float:
+    return getattr(figures, name).high - getattr(figures, name).low
+
+
+def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
+    scores, y = labelled()
+    estimated = choose(scores, y, Threshold(1.0))
+    stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
+    for name in ("ppv", "npv", "nne"):
+        assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
+        assert width(estimated, name) > 1.1 * width(stated, name)
+    assert estimated.sensitivity.high == stated.sensitivity.high
+
+
+def test_folds_that_disagree_widen_specificity_alone():
+    scores, y = labelled(600)
+    fold = np.arange(600) % 5
+    alike = choose(scores, y, Threshold(1.0), fold=fold)
+    sorted_folds = fold.copy()
+    sorted_folds[~y] = np.argsort(np.argsort(scores[~y])) * 5 // (~y).sum()
+    apart = choose(scores, y, Threshold(1.0), fold=sorted_folds)
+
+    assert apart.specificity.low < alike.specificity.low - 0.1
+    assert apart.sensitivity.ends[:2] == alike.sensitivity.ends[:2]
+
+
+def test_observed_predictive_values_have_the_intervals_of_observed_shares():
+    """At a given prevalence every figure lies in its interval."""
+    scores, y = labelled(2000)
+    seen = performance(scores, y, 1.0)
+    flagged = seen.true_positive + seen.false_positive
+    left = seen.true_negative + seen.false_negative
+    known, rare = (rates(seen.sensitivity, seen.specificity, p) for p in (float(np.mean(y)), 0.05))
+
+    assert [seen.ppv.low, seen.ppv.high] == pytest.approx(np.array(wilson(seen.true_positive, flagged)))
+    assert [seen.npv.low, seen.npv.high] == pytest.approx(np.array(wilson(seen.true_negative, left)))
+    assert seen.ppv.value == pytest.approx(known["ppv"].value)
+    assert width(seen, "ppv") > known["ppv"].high - known["ppv"].low
+    for name in ("sensitivity", "specificity", "flag_rate", "ppv", "npv", "nne"):
+        assert rare[name].low < rare[name].value < rare[name].high
+    assert rare["nne"].low == pytest.approx(1 / rare["ppv"].high)
+    # Of a hundred rows ninety-five are negatives: what is known of them is what is known of the workload.
+    workload = rare["flag_rate"].high - rare["flag_rate"].low
+    assert workload == pytest.approx(0.95 * width(seen, "specificity"), rel=0.05)
+
+
+def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
+    scores, y = labelled(200, 0.2)
+    once = choose(scores, y, MinSensitivity(0.9))
+    thrice = choose(np.repeat(scores, 3), np.repeat(y, 3), MinSensitivity(0.9), np.repeat(np.arange(200), 3))
+    assert thrice.threshold == once.threshold
+    assert thrice.sensitivity.value == pytest.approx(once.sensitivity.value, abs=0.002)
+    assert thrice.sensitivity.high - thrice.sensitivity.low >= once.sensitivity.high - once.sensitivity.low
+
+
+def test_groups_widen_every_interval():
+    """Groups of one row are independent rows; the best of many settings is ranked less surely."""
+    scores, y, group = grouped()
+    rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
+    alone = choose(scores, y, GMean(), np.arange(len(y)))
+    one, best = (summary(*labelled(), n_settings=n) for n in (1, 24))
+
+    assert patients.sensitivity.value == rows.sensitivity.value
+    for name in ("sensitivity", "specificity", "auroc"):
+        assert width(patients, name) > width(rows, name)
+    assert alone.replace(n_groups=None) == choose(scores, y, GMean())
+    assert alone.n_groups == len(y)
+    assert width(best, "auroc") > 1.1 * width(one, "auroc")
+
+
+@pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
+def test_every_figure_survives_a_file_without_losing_a_bit(group):
+    scores, y, _ = grouped()
+    made = [*ThresholdSelector.of(scores, y, group, 0, np.arange(len(y)) % 5, None).points(None)]
+    made += [curve(scores, y, group), summary(scores, y, group)]
+    for figures in made:
+        text = json.dumps(figures.to_dict(), allow_nan=False)
+        assert type(figures).from_dict(json.loads(text), "figures").to_dict() == figures.to_dict()
+
+
+def test_a_curve_passes_through_what_performance_says():
+    scores, y = labelled()
+    drawn, long = curve(scores, y, points=50), curve(*labelled(20_000))
+    for i in range(0, len(drawn.threshold), 12):
+        at = performance(scores, y, drawn.threshold[i])
+        for name in ("sensitivity", "specificity"):
+            band = vars(getattr(drawn, name)).values()
+            assert [column[i] for column in band] == pytest.approx(getattr(at, name).ends)
+        for name in ("flag_rate", "ppv", "npv"):
+            assert getattr(drawn, name)[i] == pytest.approx(getattr(at, name).value)
+
+    assert (drawn.threshold[0], drawn.threshold[-1]) == (scores.min(), scores.max())
+    assert len(long.threshold) <= 202
+    assert np.all(np.diff(long.sensitivity.value) <= 0)
+
+
+@pytest.mark.parametrize(("n_groups", "taken_back"), [(5, True), (15, False)])
+def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_groups, taken_back):
+    # The positives of a group score alike, so that the promise hangs on the number of groups.
+    group, y = np.repeat(np.arange(n_groups), 40), np.tile(np.arange(40) < 20, n_groups)
+    scores = np.random.default_rng(0).normal(size=n_groups)[group] + y
+    point = choose(scores, y, MinSensitivity(0.9), group)
+    assert any("too few groups to promise" in note for note in point.notes) == taken_back
+    assert (point.sensitivity.value < 0.9) == taken_back
+
+
+def test_observed_shares_are_those_of_scikit_learn():
+    """A night without positives still has a specificity and a flag rate."""
+    scores, y = labelled()
+    seen = performance(scores, y, 0.8)
+    night = performance(np.arange(20.0), np.zeros(20, int), 15.0)
+
+    assert seen.accuracy == pytest.approx(accuracy_score(y, scores >= 0.8))
+    assert seen.f1 == pytest.approx(f1_score(y, scores >= 0.8))
+    assert seen.min_sensitivity == min(seen.sensitivity.value, seen.specificity.value)
+    assert night.sensitivity.value is night.ppv.value is night.auroc.value is None
+    assert night.specificity.value == 0.75
+    assert 0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high

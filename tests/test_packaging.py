@@ -1,6 +1,7 @@
-"""What is shipped is whole: a wheel works away from the checkout, and a factor is added by two files."""
+"""What is shipped is whole: a wheel works away from the checkout, a factor is two files, benchmarks run."""
 
 import ast
+import importlib
 import json
 import os
 import re
@@ -9,7 +10,6 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,19 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = ("models", "templates", "sample_cohorts")
 SHIPPED = ("screening", *DATA, "pyproject.toml", "README.md", "LICENSE")
-TRAIN = ("-m", "screening", "train", "--search", "1", "--folds", "2", "--max-rows", "150", "--beside", "none")
-PAST, CONTRACT = "nosocomial_past.csv", "nosocomial.toml"
+SCREEN = ("-m", "screening")
+TRAIN = (*SCREEN, "train", "--search", "1", "--folds", "2", "--max-rows", "150", "--beside", "none")
+SAMPLES = ROOT / "sample_cohorts"
+PAST, NIGHT, CONTRACT = "nosocomial_past.csv", "nosocomial_night.csv", "nosocomial.toml"
 
 
 def copy_of(names: tuple[str, ...], folder: Path) -> None:
-    """Copy files and folders of the checkout, with what is compiled already."""
     for name in names:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, folder / name)
 
 
-def python(site: Path, *words: object) -> str:
+def python(site: Path, *words: object, code: int = 0) -> str:
     """Run Python in another directory with `site` before everything else; return what it prints."""
     away = site.parent / "away"
     away.mkdir(exist_ok=True)
@@ -38,13 +39,12 @@ def python(site: Path, *words: object) -> str:
         env=os.environ | {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout
+    assert answer.returncode == code, answer.stderr
+    return answer.stdout + answer.stderr * (code != 0)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with the wheel installed into it."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
@@ -52,10 +52,8 @@ def site(tmp_path_factory):
     build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, source]
     python(folder / "none", "-m", "pip", "--quiet", *build)
     (wheel,) = folder.glob("screening-*.whl")
-    python(
-        folder / "none", "-m", "pip", "--quiet", "install", "--no-deps", "--no-index", "--target",
-        folder / "site", wheel,
-    )  # fmt: skip
+    where = ["--no-deps", "--no-index", "--target", folder / "site", wheel]
+    python(folder / "none", "-m", "pip", "--quiet", "install", *where)
     return folder / "site"
 
 
@@ -67,32 +65,33 @@ needs_setuptools = pytest.mark.skipif(
 @needs_setuptools
 def test_a_wheel_trains_on_its_own_sample_and_draws_the_report_again(site):
     samples = site / "screening" / "sample_cohorts"
-    python(
-        site, *TRAIN, "--recipe", "logistic", samples / PAST, "--contract", samples / CONTRACT, "--out",
-        "model",
-    )  # fmt: skip
+    own = ("--recipe", "logistic", samples / PAST, "--contract", samples / CONTRACT, "--out", "model")
+    python(site, *TRAIN, *own)
     page = site.parent / "away" / "model" / "report.html"
     first = page.read_bytes()
     page.unlink()
-    python(site, "-m", "screening", "report", "model")
+    python(site, *SCREEN, "report", "model")
 
     assert page.read_bytes() == first
 
 
 @needs_setuptools
 def test_a_wheel_holds_every_file_of_the_data_folders(site):
+    """And every folder of the package is listed for it."""
     endings = {".toml", ".j2", ".css", ".js", ".csv", ".parquet", ".md"}
     for name in DATA:
         ours = {path.name for path in (ROOT / name).iterdir() if path.suffix in endings}
-        theirs = {path.name for path in (site / "screening" / name).iterdir()}
-        assert ours <= theirs
-
-
-def test_every_folder_of_the_package_is_listed_for_the_wheel():
+        assert ours <= {path.name for path in (site / "screening" / name).iterdir()}
     folders = {path.parent.relative_to(ROOT) for path in (ROOT / "screening").rglob("__init__.py")}
     packages = {".".join(folder.parts) for folder in folders} | {f"screening.{name}" for name in DATA}
-
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
+
+
+def required(*extras: str) -> set[str]:
+    """Names of what these extras need, of the dependencies for ""."""
+    project = PROJECT["project"]
+    lists = project["optional-dependencies"] | {"": project["dependencies"]}
+    return {re.match(r"[\w.-]+", line)[0].lower() for extra in extras for line in lists[extra]}
 
 
 def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own():
@@ -109,51 +108,118 @@ def test_every_package_that_is_imported_is_a_dependency_or_an_extra_of_its_own()
     # What only the type checker reads comes with it.
     ours = {"screening", "_typeshed"}
     outside = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - ours
-    extras = PROJECT["project"]["optional-dependencies"]
-    used = (extras[name] for name in extras.keys() - {"test", "supply", "docs"})
-    asked = [*PROJECT["project"]["dependencies"], *chain.from_iterable(used)]
-    declared = {re.match(r"[\w-]+", line)[0].lower() for line in asked}
+    extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "supply", "docs"}
 
-    assert {names.get(name, name) for name in outside} <= declared
+    assert {names.get(name, name) for name in outside} <= required("", *extras)
 
 
 def test_the_locked_installation_holds_no_tool_of_developers():
     """Tests and documents need much that no hospital's host should carry."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     installed = set(re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE))
-    extras = PROJECT["project"]["optional-dependencies"]
-    needed = chain(
-        PROJECT["project"]["dependencies"], *(extras[name] for name in ("postgres", "signing", "xlsx"))
-    )
-    names, tools = (
-        {re.match(r"[\w.-]+", line)[0].lower() for line in lines}
-        for lines in (needed, chain(*(extras[name] for name in ("test", "docs", "supply", "plots"))))
-    )
+    needed = required("", "postgres", "signing", "xlsx")
+    assert needed <= installed
+    assert installed & (required("test", "docs", "supply", "plots") - needed) == set()
 
-    assert names <= installed
-    assert installed & (tools - names) == set()
+
+def package_in(folder: Path, own: str = "") -> Path:
+    """A copy of the package with its data, one of which is one's own to change."""
+    site = folder / "site"
+    site.mkdir()
+    copy_of(("screening",), site)
+    for name in DATA:
+        (site / "screening" / name).symlink_to(ROOT / name)
+    for name in filter(None, [own]):
+        (site / "screening" / name).unlink()
+        shutil.copytree(ROOT / name, site / "screening" / name)
+    return site
 
 
 def test_the_factor_in_contributing_is_found_trained_and_stored_by_its_two_files(tmp_path):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (factor,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
-    site = tmp_path / "site"
-    site.mkdir()
-    copy_of(("screening",), site)
-    for name in DATA:
-        (site / "screening" / name).symlink_to(ROOT / name)
-    (site / "screening" / "models").unlink()
-    shutil.copytree(ROOT / "models", site / "screening" / "models")
+    site = package_in(tmp_path, own="models")
     (site / "screening" / "factors" / "slab.py").write_text(factor, encoding="utf-8")
     (site / "screening" / "models" / "slab.toml").write_text(recipe, encoding="utf-8")
-    samples = site / "screening" / "sample_cohorts"
-
-    listed = json.loads(python(site, "-m", "screening", "recipes", "slab", "--json"))["recipes"]
-    python(
-        site, *TRAIN, "--recipe", "slab", samples / PAST, "--contract", samples / CONTRACT, "--out", "model"
-    )
-    python(site, "-m", "screening", "score", "model", samples / "nosocomial_night.csv", "--out", "run")
+    own = ("--recipe", "slab", SAMPLES / PAST, "--contract", SAMPLES / CONTRACT, "--out", "model")
+    listed = json.loads(python(site, *SCREEN, "recipes", "slab", "--json"))["recipes"]
+    python(site, *TRAIN, *own)
+    python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
 
     assert [entry["name"] for entry in listed] == ["slab"]
     assert (tmp_path / "away" / "run" / "report.html").exists()
+
+
+def test_a_room_of_the_registry_can_be_taken_out(tmp_path):
+    """Deleting `imaging/` and its lines removes images and nothing else; what needs them is refused."""
+    site = package_in(tmp_path)
+    shutil.rmtree(site / "screening" / "imaging")
+    registry = site / "screening" / "registry.py"
+    lines = registry.read_text().splitlines(keepends=True)
+    registry.write_text("".join(line for line in lines if "screening.imaging" not in line))
+    rows = (f"P{i % 6},{i},{i % 5},0,{i % 7},{i % 2}\n" for i in range(120))
+    (tmp_path / "voxels.csv").write_text("patient_id,x,y,z,flair,lesion\n" + "".join(sorted(rows)))
+    own = ("--recipe", "logistic", SAMPLES / PAST, "--contract", SAMPLES / CONTRACT, "--out", "model")
+    voxels = ("--label", "lesion", "--group", "patient_id", "--neighbourhood", 3, "--out", "other")
+
+    python(site, *TRAIN, *own)
+    python(site, *SCREEN, "score", "model", SAMPLES / NIGHT, "--out", "run")
+    python(site, *SCREEN, "export", "run", "--to", "csv", "--out", "list.csv")
+    refused = python(site, *SCREEN, "export", "run", "--to", "nifti", "--out", "volumes", code=2)
+    neighbours = python(site, *SCREEN, "train", tmp_path / "voxels.csv", *voxels, code=2)
+
+    naming = [path for path in site.rglob("*.py") if "screening.imaging" in path.read_text(encoding="utf-8")]
+    assert naming == []
+    away = tmp_path / "away"
+    assert (away / "list.csv").is_file() and (away / "run" / "report.html").is_file()
+    assert "nifti" in refused and "without neighbourhood" in neighbours
+
+
+BENCHMARKS = ROOT / "benchmarks"
+SCRIPTS = sorted(BENCHMARKS.rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def imported():
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in (BENCHMARKS, BENCHMARKS / "papers", BENCHMARKS / "speed"):
+            patch.syspath_prepend(str(folder))
+        yield importlib.import_module
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_benchmark_imports(script):
+    """What a script takes from the package, the tests and other scripts at its top is there."""
+    own = {path.stem: path.read_text("utf-8") for path in [*SCRIPTS, *(ROOT / "tests").glob("*.py")]}
+    body = ast.parse(script.read_text("utf-8")).body
+    for node in (node for node in body if isinstance(node, ast.ImportFrom)):
+        names = [alias.name for alias in node.names]
+        if node.module in own:
+            assert [name for name in names if name not in own[node.module]] == []
+        else:
+            assert [name for name in names if not hasattr(importlib.import_module(node.module), name)] == []
+
+
+def test_benchmark_commands(imported):
+    """Every script stands with a command on a page, and takes the options that stand there."""
+    commands = imported("run").commands()
+    named = {command.split()[0] for command in commands}
+    runnable = {path for path in SCRIPTS if "__main__" in path.read_text("utf-8")} - {BENCHMARKS / "run.py"}
+    assert named == {str(path.relative_to(ROOT)) for path in runnable}
+    for command in commands:
+        text = (ROOT / command.split()[0]).read_text("utf-8")
+        assert [word for word in command.split() if word.startswith("--") and f'"{word}"' not in text] == []
+
+
+def test_mistakes_apply(imported):
+    """Each mistake stands once, changes one place of its file, leaves it Python, and names tests."""
+    mistakes = imported("mutants").mistakes()
+    texts = {each.file: (ROOT / each.file).read_text("utf-8") for each in mistakes}
+
+    assert [each for each in mistakes if texts[each.file].count(each.old) != 1 or each.old == each.new] == []
+    for each in mistakes:
+        ast.parse(texts[each.file].replace(each.old, each.new))
+    assert len(mistakes) == len({(each.file, each.old) for each in mistakes}) >= 60
+    named = {name for each in mistakes for name in each.tests}
+    assert [name for name in sorted(named) if not (ROOT / f"tests/test_{name}.py").exists()] == []

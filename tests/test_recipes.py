@@ -9,15 +9,9 @@ from machines_cohort import three_clouds, two_clouds
 from sklearn.model_selection import RandomizedSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
+from screening import build, load_recipe
 from screening.errors import RecipeError
-from screening.recipes.building import (
-    build,
-    candidates_for,
-    list_recipes,
-    load_recipe,
-    param_grid,
-    read_recipe,
-)
+from screening.recipes.building import candidates_for, list_recipes, param_grid, read_recipe
 from screening.recipes.recipe import Recipe
 
 RECIPES = list_recipes()
@@ -37,12 +31,7 @@ QUICK = {
 # Of rows that are equal, pruning drops one at a time: which one, its draws decide.
 UNEQUAL = {"sv_pruning": {"check_sample_weight_equivalence_on_dense_data"}}
 
-PLAIN = """
-name = "mine"
-title = "Mine"
-paper = "None"
-machine = "two_class"
-"""
+PLAIN = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "two_class"\n'
 ONE, MULTI = (PLAIN.replace("two_class", kind) for kind in ("one_class", "multi_class"))
 
 
@@ -51,10 +40,14 @@ def rows_for(recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
 
 
 @every_recipe
-def test_recipe_is_named_as_its_file_and_says_where_it_comes_from(recipe):
+def test_recipe_is_named_as_its_file_and_every_value_of_its_search_builds(recipe):
     assert (FOLDER / f"{recipe.name}.toml").read_text(encoding="utf-8") == recipe.text
     assert load_recipe(recipe.name) == read_recipe(recipe.text)
     assert min(map(len, (recipe.title, recipe.paper, recipe.about))) > 0
+    for grid in (recipe.search.grid, recipe.search.paper):
+        for name, values in grid.items():
+            for value in values:
+                build(recipe, **recipe.resolved(**{name: value}))
 
 
 @every_single_recipe
@@ -64,38 +57,18 @@ def test_recipe_builds_a_scikit_learn_estimator(recipe):
     assert failed <= UNEQUAL.get(recipe.name, set())
 
 
-@every_recipe
-def test_every_value_of_the_search_builds(recipe):
-    for grid in (recipe.search.grid, recipe.search.paper):
-        for name, values in grid.items():
-            for value in values:
-                build(recipe, **recipe.resolved(**{name: value}))
-
-
 @every_single_recipe
 def test_candidates_start_at_the_default_do_not_repeat_and_follow_the_seed(recipe):
-    first = candidates_for(recipe, 12, np.random.default_rng(4))
-    again = candidates_for(recipe, 12, np.random.default_rng(4))
+    """The second declines the factor, where there is one."""
+    first, again = (candidates_for(recipe, 12, np.random.default_rng(4)) for _ in range(2))
 
     assert first == again
     assert first[0] == {name: recipe.parameters[name] for name in first[0]}
     assert [one for i, one in enumerate(first) if one in first[:i]] == []
     assert {frozenset(one) for one in first} == {frozenset(first[0])}
     assert candidates_for(recipe, 1, np.random.default_rng(4)) == first[:1]
-
-
-@pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES if "passes" in one.parameters], ids=lambda recipe: recipe.name
-)
-def test_search_may_decline_the_factor(recipe):
-    assert candidates_for(recipe, 2, np.random.default_rng(0))[1]["passes"] == 0
-    assert 0 in recipe.search.grid["passes"]
-
-
-@every_single_recipe
-def test_unknown_override_is_refused_with_the_list(recipe):
-    with pytest.raises(RecipeError, match=next(iter(recipe.parameters))):
-        build(recipe, no_such_parameter=1)
+    declined = [one["passes"] for one in first[1:2] if "passes" in recipe.parameters]
+    assert declined == [0] * ("passes" in recipe.parameters)
 
 
 def test_sigma_goes_wherever_gamma_does():
@@ -104,28 +77,43 @@ def test_sigma_goes_wherever_gamma_does():
     assert load_recipe("svm").resolved(sigma=2.0) == {"C": 1.0, "sigma": 2.0}
     with pytest.raises(RecipeError, match="not both"):
         build("svm", gamma=0.5, sigma=2.0)
+    with pytest.raises(RecipeError, match="sigma needs the kernel gaussian"):
+        build("one_class", kernel="laplacian", sigma=0.5)
 
 
+NUMBERS = [
+    ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
+    ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
+    ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
+    ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
+    ("williams", "k"), ("wu_amari", "M"), ("sv_pruning", "n_remove"), ("e_smote_svm", "k"),
+    ("e_smote_svm", "seed"),
+]  # fmt: skip
 SLIPS = [math.inf, math.nan, 1e30, -1.0, 10**400, "1e30"]
 
 
 @pytest.mark.parametrize("value", SLIPS, ids=lambda value: str(value)[:9])
-@pytest.mark.parametrize(
-    ("recipe", "name"),
-    [
-        ("svm", "gamma"), ("svm", "sigma"), ("svm", "C"), ("one_class", "nu"), ("williams", "passes"),
-        ("sv_pruning", "inner_trials"), ("svm_weighted", "cost_ratio"), ("amari_wu", "width"),
-        ("svm", "n_landmarks"), ("logistic", "C"), ("random_forest", "n_estimators"),
-        ("boosting", "learning_rate"), ("easy_ensemble", "n_rounds"), ("shao_local", "Q"),
-        ("e_smote_svm", "seed"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("recipe", "name"), NUMBERS)
 def test_numbers_no_machine_is_trained_with_are_refused_by_name(recipe, name, value):
     with pytest.raises(RecipeError, match=rf"recipe {recipe}: {name} must be"):
         build(recipe, **{name: value})
 
 
-@pytest.mark.parametrize("text", ["inf", '"scale*1e30"'])
+@pytest.mark.parametrize(
+    ("recipe", "name", "value"),
+    [
+        ("liu_he", "empty", "far"), ("amari_wu", "h", "two"), ("act_feature_space", "distance", "both"),
+        ("act_feature_space", "norm", 3), ("sv_pruning", "rule", "best"), ("svm", "approximation", "fourier"),
+        ("logistic", "class_weight", "much"), ("logistic", "approximation", "landmarks"),
+        ("one_class", "kernel", "cubic"),
+    ],
+)  # fmt: skip
+def test_words_that_are_none_of_a_parameters_are_refused_by_name(recipe, name, value):
+    with pytest.raises(RecipeError, match=name):
+        build(recipe, **{name: value})
+
+
+@pytest.mark.parametrize("text", ["inf", '"scale*1e30"', '"scale*-1"'])
 def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
     for table in (
         f"[parameters]\ngamma = {text}",
@@ -136,24 +124,22 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
             read_recipe(PLAIN + table, "mine.toml")
 
 
-@pytest.mark.parametrize(
-    ("slip", "meant"), [("paramters = 1", "parameters"), ("[search]\ncandidate = 3", "candidates")]
-)
-def test_a_misspelt_key_is_asked_back(slip, meant):
-    with pytest.raises(RecipeError, match=f"did you mean '{meant}'"):
-        read_recipe(PLAIN + slip)
-
-
-def test_unknown_recipe_is_refused_with_the_list(tmp_path):
+def test_unknown_recipe_or_parameter_is_refused_with_the_list(tmp_path):
     with pytest.raises(RecipeError, match="one_class_conformal"):
         load_recipe("no_such_recipe")
     with pytest.raises(RecipeError, match=r"absent\.toml"):
         load_recipe(tmp_path / "absent.toml")
+    for recipe in RECIPES:
+        for name in [*recipe.parameters][:1]:
+            with pytest.raises(RecipeError, match=name):
+                build(recipe, no_such_parameter=1)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (PLAIN + "paramters = 1", ("did you mean 'parameters'",)),
+        (PLAIN + "[search]\ncandidate = 3", ("did you mean 'candidates'",)),
         ("name = ", ("TOML",)), ("name = 'x'", ("title", "paper", "machine")),
         (PLAIN.replace("two_class", "three_class"), ("three_class", "multi_class")),
         (PLAIN + "[kernel]\ntype = 'sigmoid'", ("sigmoid", "laplacian")),
@@ -163,6 +149,9 @@ def test_unknown_recipe_is_refused_with_the_list(tmp_path):
         (ONE + "[factor]\ntype = 'adaptive_bumps'", ("adaptive_bumps", "one_class")),
         (MULTI + "scheme = 'crammer_singer'\n[factor]\ntype = 'margin_decay'", ("crammer_singer",)),
         (MULTI + "scheme = 'one_vs_one'\n[parameters]\ncost_ratio = 3.0", ("cost_ratio", "one_vs_one")),
+        (PLAIN + "[parameters]\ngamma = 'scale*'", ("gamma must be",)),
+        (PLAIN + "[parameters]\ngamma = 'auto'", ("gamma must be",)),
+        (PLAIN + "[parameters]\ngamma = true", ("gamma must be",)),
         (PLAIN + "[remedy.prayer]", ("prayer", "unequal_costs")),
         (PLAIN + "[parameters]\nnu = 0.1", ("nu", "gamma")),
         (PLAIN + "[parameters]\npasses = 1", ("passes", "factor")),
@@ -181,65 +170,50 @@ def test_recipe_that_cannot_work_is_refused_naming_what_and_where(text, words):
     assert [word for word in words if word not in message] == []
 
 
-def test_ones_own_recipe_file_is_read_by_path(tmp_path):
-    path = tmp_path / "mine.toml"
-    text = PLAIN + "[kernel]\ntype = 'laplacian'\n[parameters]\nC = 2.0\ngamma = 0.5\n"
-    path.write_text(text, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("members", "word"),
+    [
+        ([], "members"), (["nope"], "nope"), (["auto"], "blend cannot have"),
+        (["easy_ensemble"], "cannot be"), (["svm", "svm"], "once"),
+    ],
+)  # fmt: skip
+def test_members_of_a_blend_that_cannot_work_are_refused(members, word):
+    """And parameters, which belong to its members."""
+    with pytest.raises(RecipeError, match=word):
+        read_recipe(PLAIN.replace("two_class", "blend") + f"members = {members}")
+    with pytest.raises(RecipeError, match="parameters belong to its members"):
+        build("auto", C=3.0)
 
-    estimator = build(path, gamma=0.25)
 
-    assert (estimator.C, estimator.kernel.name, estimator.kernel.gamma) == (2.0, "laplacian", 0.25)
-
-
-def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write():
+def test_a_factor_on_e_smote_is_a_recipe_a_user_can_write(tmp_path):
+    """One's own recipe file is read by its path."""
     text = (
         PLAIN + "[factor]\ntype = 'margin_decay'\n[remedy.e_smote]\n[remedy.unequal_costs]\n"
-        "[parameters]\npasses = 2\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
+        "[parameters]\npasses = 2\nC = 2.0\ngamma = 0.5\n'factor.k' = 0.5\n'remedy.e_smote.k' = 3\n"
     )
-    x, y = two_clouds(60)
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    estimator = build(tmp_path / "mine.toml", passes=1, gamma=0.25)
+    fitted = estimator.fit(*two_clouds(60))
 
-    estimator = build(read_recipe(text), passes=1)
-    fitted = estimator.fit(x, y)
-
+    assert (estimator.C, estimator.kernel.gamma) == (2.0, 0.25)
     assert (estimator.factor.k, estimator.remedies[0].k) == (0.5, 3)
     assert len(fitted.passes_) == 2
     with pytest.raises(RecipeError, match="ambiguous"):
         read_recipe(text.replace("'factor.k'", "k"))
 
 
-def test_a_recipe_may_leave_its_kernel_to_the_search():
-    recipe = load_recipe("one_class")
-    kernels = {"gaussian": "Gaussian", "laplacian": "Laplacian"}
-
-    searched = {one["kernel"] for one in candidates_for(recipe, 24, np.random.default_rng(0))}
-
-    assert searched == set(kernels)
-    built = {name: type(build(recipe, kernel=name).kernel).__name__ for name in kernels}
-    assert built == kernels
-
-
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        ({"kernel": "cubic"}, "cubic"),
-        ({"kernel": "laplacian", "sigma": 0.5}, "sigma needs the kernel gaussian"),
-    ],
-)
-def test_a_kernel_that_cannot_be_is_refused(given, word):
-    with pytest.raises(RecipeError, match=word):
-        build("one_class", **given)
-
-
 def test_candidates_are_only_settings_whose_parts_go_together():
-    text = load_recipe("one_class_conformal").text.replace("[search.grid]", "[search.grid]\nkernel = KERNELS")
-    text = text.replace("KERNELS", '["gaussian", "laplacian"]').replace(
-        "[parameters]", '[parameters]\nkernel = "gaussian"'
-    )
-    recipe = read_recipe(text)
+    """A recipe may leave its kernel to the search."""
+    text = load_recipe("one_class_conformal").text
+    text = text.replace("[search.grid]", '[search.grid]\nkernel = ["gaussian", "laplacian"]')
+    recipe = read_recipe(text.replace("[parameters]", '[parameters]\nkernel = "gaussian"'))
+    free = candidates_for(load_recipe("one_class"), 24, np.random.default_rng(0))
+    candidates = candidates_for(recipe, 50, np.random.default_rng(0))
 
+    assert {one["kernel"] for one in free} == {"gaussian", "laplacian"}
+    assert build("one_class", kernel="laplacian").kernel.name == "laplacian"
     with pytest.raises(RecipeError, match="margin_density needs a kernel of gaussian, not laplacian"):
         build(recipe, kernel="laplacian")
-    candidates = candidates_for(recipe, 50, np.random.default_rng(0))
     assert {one["kernel"] for one in candidates} == {"gaussian"}
     assert len(candidates) == 50
 
@@ -249,9 +223,7 @@ def test_the_search_of_a_recipe_can_be_handed_to_scikit_learn(name):
     recipe = load_recipe(name)
     x, y = rows_for(recipe)
     grid = {key: values[:2] for key, values in param_grid(name).items()}
-
     found = RandomizedSearchCV(
         build(name), grid, n_iter=3, cv=3, scoring="average_precision", random_state=0, error_score="raise"
     ).fit(x, y)
-
     assert set(found.best_params_) == set(grid)

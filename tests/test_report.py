@@ -1,12 +1,16 @@
-"""The page as a file: whole, fenced in, the same bytes twice; no text of a patient's file can act in it."""
+"""The page as a file: whole, fenced in, the same bytes twice, of bounded size; no text of a file can act."""
 
 import base64
 import hashlib
 import json
 import re
 from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from report_fixture import (
     KEPT,
@@ -17,11 +21,14 @@ from report_fixture import (
     hostile,
     nosocomial_model,
     nosocomial_run,
+    voxel_model,
+    voxel_run,
 )
-from report_voxel_fixture import voxel_model, voxel_run
 
+from screening import MaxFlagRate, score, train
 from screening.errors import ModelError
 from screening.report import drawing, render_model, render_run
+from screening.scoring.summary import CASES_EXPLAINED, CASES_SHOWN
 
 PAGES: dict[str, tuple[Callable[[Any], str], Callable[[], dict[str, Any]]]] = {
     "run": (render_run, nosocomial_run), "voxel run": (render_run, voxel_run),
@@ -43,24 +50,18 @@ def html(name):
     return render(document())
 
 
-def test_elements_are_nested_and_closed(html):
-    assert Outline(html).open == []
-
-
 def test_policy_names_the_inlined_style_and_script_by_digest_and_nothing_else(html, name):
     """Pictures are allowed only where there are any, and only from within."""
     outline = Outline(html)
-    policy = next(
-        m["content"] for m in outline.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
-    )
-    (style,) = outline.raw["style"]
-    script = outline.raw["script"][-1]
+    (style,), script = outline.raw["style"], outline.raw["script"][-1]
+    metas = {meta.get("http-equiv"): meta["content"] for meta in outline.all("meta") if "content" in meta}
+    digests = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (style, script)
+    ]
 
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    assert policy == (
-        f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; "
+    assert metas["Content-Security-Policy"] == (
+        f"default-src 'none'; style-src {digests[0]}; script-src {digests[1]}; "
         + "img-src data:; " * (name == "run with every block")
         + "base-uri 'none'; form-action 'none'"
     )
@@ -71,38 +72,24 @@ def test_page_refers_to_nothing_outside_itself_and_asks_not_to_be_found(html):
     attributes = [a for _, a in outline.elements]
     links = [a["href"] for a in attributes if "href" in a]
 
+    assert outline.open == []
     assert "http:" not in html and "https:" not in html
     assert all(link is not None and re.fullmatch(r"#[a-z]+", link) for link in links)
     assert not [a for a in attributes if {"action", "style", "xlink:href"} & set(a)]
     assert all(str(a["src"]).startswith("data:image/png") for a in attributes if "src" in a)
     assert not [k for a in attributes for k in a if k.startswith("on")]
-    assert {"name": "robots", "content": "noindex, nofollow, noarchive"} in outline.all("meta")
-    assert {"name": "referrer", "content": "no-referrer"} in outline.all("meta")
-
-
-def test_every_chart_and_picture_has_a_title_and_a_description_in_words(html):
-    outline = Outline(html)
-    ids = [a["id"] for _, a in outline.elements if "id" in a]
-    # A bar inside a line repeats what stands beside it in figures.
-    charts = [chart for chart in outline.all("svg") if "role" in chart]
-
-    assert len(charts) >= 3
-    assert len(set(ids)) == len(ids)
-    assert all(chart["role"] == "img" for chart in charts)
-    assert all(set(str(chart["aria-labelledby"]).split()) <= set(ids) for chart in charts)
-    assert all(image["alt"] for image in outline.all("img"))
+    for meta, content in (("robots", "noindex, nofollow, noarchive"), ("referrer", "no-referrer")):
+        assert {"name": meta, "content": content} in outline.all("meta")
 
 
 def test_page_is_small_and_says_the_same_bytes_twice(html, name):
-    render, document = PAGES[name]
-
-    assert render(document()) == html
-    assert len(html.encode()) < 300_000
-
-
-def test_words_that_mislead_are_explained_once(html):
+    """Whenever it is drawn; words that mislead are explained once."""
+    render, made = PAGES[name]
+    later = {"times": {"started": "2031-01-01T00:00:00", "seconds": 99}} if "run" in name else {}
     text = Outline(html).text
 
+    assert render(made() | later) == html
+    assert len(html.encode()) < 300_000
     assert text.count("The score is not a probability") == 1
     assert text.count("calibrated rarity") == 1
     assert text.count("Geometry, and unrelated to the p-value") == 1
@@ -124,54 +111,43 @@ def test_hostile_text_anywhere_in_the_document_is_shown_and_never_acts(html, nam
     assert attacked.open == []
 
 
-def test_ten_thousand_characters_keep_both_ends_and_say_how_long_they_were():
-    text = "".join(
-        Outline(render_run(changed(nosocomial_run(), cases__0__id="A" * 9_000 + "B" * 1_000))).words
-    )
-
-    assert "(10,000 characters)" in text
-    assert "A" * 100 not in text
-    assert "BBBBBBBB (10,000" in text
-
-
 def test_data_for_the_script_holds_no_id_and_cannot_end_its_element():
     run = nosocomial_run()
     inlined = Outline(render_run(run)).raw["script"][0]
-
     assert json.loads(inlined)["flagged"][json.loads(inlined)["validated"]] == run["counts"]["flagged"]
     assert not [c["id"] for c in run["cases"] if c["id"] in inlined]
     assert drawing.as_json({"x": "</script>&"}) == '{"x":"\\u003c/script\\u003e\\u0026"}'
 
 
 def test_every_flagged_row_has_its_line_and_its_boxes_and_every_near_miss_its_line():
-    run = nosocomial_run()
-    outline = Outline(render_run(run))
+    """With the document's reasons; ten thousand characters keep both ends and say how long they were."""
+    run = changed(nosocomial_run(), cases__0__id="A" * 9_000 + "B" * 1_000)
+    page = render_run(run)
+    outline = Outline(page)
     rows = [a for a in outline.all("li") if "data-score" in a]
-
-    assert [float(str(r["data-score"])) for r in rows if "data-flagged" not in r] == [
-        c["score"] for c in run["cases"]
-    ]
-    assert len(rows) == len(run["cases"]) + len(run["near_misses"])
+    scores = [float(str(row["data-score"])) for row in rows if "data-flagged" not in row]
     boxes = [a for a in outline.all("div") if a.get("class") == "t"]
+
+    assert scores == [case["score"] for case in run["cases"]]
+    assert len(rows) == len(run["cases"]) + len(run["near_misses"])
     assert len(boxes) == len(run["cases"]) + len(run["sample"])
+    for case in run["cases"][1:]:
+        line = page[page.index(f"<bdi>{case['id']}</bdi>") :][:6000].split("<li class=c")[0]
+        for one in case["contributions"]:
+            assert one["feature"].replace("_", " ") in line
+            assert f"{one['change']:+.3f}".replace("-", "−") in line
+    text = "".join(outline.words)
+    assert "BBBBBBBB (10,000 characters)" in text and "A" * 100 not in text
 
 
 def test_rows_ranked_by_excess_are_marked_on_the_scale_of_their_own_class():
     # Patients are not rows of one class, so only a run without them is marked line by line.
     run = voxel_run() | {"groups": None, "groups_total": None, "groups_flagged": None}
     page = render_run(run)
-    thresholds = {p["class"]: p["threshold"] for p in run["model"]["operating_points"]}
-    exact = [float(s) for s in re.findall(r'data-score="([^"]+)"', page)]
-
-    assert exact == [c["score"] + thresholds[c["class"]] for c in run["cases"]]
+    thresholds = {point["class"]: point["threshold"] for point in run["model"]["operating_points"]}
+    scores = [float(score) for score in re.findall(r'data-score="([^"]+)"', page)]
+    assert scores == [case["score"] + thresholds[case["class"]] for case in run["cases"]]
     assert "furthest above the threshold first" in page
-
-
-def test_run_page_does_not_depend_on_when_it_was_drawn():
-    run = nosocomial_run()
-    later = {**run, "times": {"started": "2031-01-01T00:00:00", "seconds": 99}}
-
-    assert render_run(later) == render_run(run)
 
 
 @pytest.mark.parametrize(
@@ -179,18 +155,55 @@ def test_run_page_does_not_depend_on_when_it_was_drawn():
     [("model", "validation"), ("model", "machine"), ("run", "counts"), ("run", "cases_total")],
 )
 def test_a_document_without_one_of_its_parts_is_refused_by_name_and_not_drawn(name, part):
+    """Blocks of validation may be empty."""
     render, made = PAGES[name]
     document = made()
     del document[part]
+    blocks = {"subgroups": {}, "predictive": {}, "calibration": {}, "forward": None}
+    empty = {f"model__validation__{block}": value for block, value in blocks.items()}
 
     with pytest.raises(ModelError, match=rf"{name}\.json .*\b{part}\b"):
         render(document)
+    assert render_run(changed(appraised_run(), **empty)).endswith("</html>\n")
 
 
-@pytest.mark.parametrize(
-    ("block", "empty"), [("subgroups", {}), ("predictive", {}), ("calibration", {}), ("forward", None)]
-)
-def test_any_block_may_be_empty(block, empty):
-    run = changed(appraised_run(), **{f"model__validation__{block}": empty})
+COHORTS = Path(str(files("screening.sample_cohorts")))
 
-    assert render_run(run).endswith("</html>\n")
+
+@pytest.fixture(scope="module")
+def model():
+    # Of the rows it learned from it flags fewer, and still more than half: more than get a line each.
+    quick = {"search": 1, "folds": 3, "rule": MaxFlagRate(0.8), "forward": False, "beside": ()}
+    past, contract = COHORTS / "nosocomial_past.csv", COHORTS / "nosocomial.toml"
+    return train(past, "one_class_conformal", contract=contract, label="infected", **quick)
+
+
+@pytest.fixture(scope="module")
+def nights(model, tmp_path_factory):
+    """Runs of 683 and of 10,000 patients, drawn with replacement from the past and named anew."""
+    folder = tmp_path_factory.mktemp("nights")
+    past = pd.read_csv(COHORTS / "nosocomial_past.csv", dtype=str, keep_default_na=False)
+    runs = {}
+    for n in (683, 10_000):
+        night = past.iloc[np.random.default_rng(n).integers(0, len(past), n)].drop(columns="infected")
+        night = night.assign(patient_id=[f"{i:08d}" for i in range(n)])
+        night.to_csv(folder / f"{n}.csv", index=False)
+        runs[n] = score(model, folder / f"{n}.csv", folder / str(n), date="2026-03-01")
+    return runs
+
+
+def test_size_of_a_page(nights):
+    """The first hundred have reasons, all up to the cap a line; the page of a ward is under 400 kilobytes."""
+    ward, run = (nights[rows].document for rows in (683, 10_000))
+    sizes = [(nights[rows].directory / "report.html").stat().st_size for rows in (683, 10_000)]
+    page = render_run(run)
+    explained = [case for case in run["cases"] if case["contributions"] is not None]
+    folds = page.count("<details><summary><span class=f><i class=r>")
+
+    assert ward["counts"]["flagged"] > 300 and run["counts"]["flagged"] > CASES_SHOWN
+    assert sizes[0] < 400_000 and sizes[1] < 1_500_000
+    assert [case["rank"] for case in run["cases"]] == list(range(1, CASES_SHOWN + 1))
+    assert len(explained) == run["cases_explained"] == CASES_EXPLAINED
+    assert folds == CASES_EXPLAINED + len(run["near_misses"])
+    assert page.count("<div class=t></div>") == CASES_SHOWN + len(run["sample"])
+    assert f"5,000 of {run['cases_total']:,} shown" in page

@@ -1,30 +1,42 @@
-"""The page in a real browser: with and without scripts, by keyboard, and on its way to the printer."""
+"""The page in a real browser: scripts, keyboard, printer, telephone, accessibility, hostile text."""
 
+import datetime
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from report_fixture import hostile, nosocomial_run, with_lines
-from report_voxel_fixture import voxel_run
+from browser_pages import BOXES, WIDTH, on_paper, pressed
+from commands import screen
+from flow_cohorts import patients, written
+from report_fixture import (
+    changed,
+    estimate,
+    hostile,
+    nosocomial_model,
+    nosocomial_run,
+    voxel_model,
+    voxel_run,
+    with_lines,
+)
+from test_comparison import QUICK, cohort, table
+from test_history import simulate
 
-from screening.report import render_run
+from screening import compare, history, open_ledger
+from screening.report import render_model, render_run
+from screening.report.comparison import render_comparison
+from screening.report.history import render_history
+from screening.report.page import render_case
 
 MARK = "lines => getComputedStyle(document.querySelector(`${lines} .f`), '::after').content"
 
 
 def explored(view: Any) -> Any:
-    """The slider, out of its fold."""
     view.locator("summary", has_text="What the threshold finds").click()
     return view.locator("input[type=range]").first
-
-
-@pytest.mark.parametrize("document", [nosocomial_run, voxel_run, lambda: hostile(nosocomial_run())])
-def test_page_makes_no_complaint_and_no_request(opened, document):
-    view, seen = opened(render_run(document()))
-
-    assert explored(view).is_visible()
-    assert seen == []
 
 
 def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
@@ -43,68 +55,52 @@ def test_policy_stops_what_an_escape_forgotten_would_let_in(opened):
 def test_everything_but_slider_filter_and_verdicts_is_there_without_scripts(opened):
     run = nosocomial_run()
     view, _ = opened(render_run(run), java_script_enabled=False)
-    boxes = view.evaluate("getComputedStyle(document.querySelector('.t'), '::before').content")
-
-    assert view.locator(".controls").first.is_hidden() and view.locator(".filters").is_hidden()
-    assert view.locator("#exploring").is_hidden()
+    for place in (".controls", ".filters", "#exploring"):
+        assert view.locator(place).first.is_hidden()
     assert view.locator("#list .c").count() == len(run["cases"])
     assert view.locator("svg").first.is_visible()
-    assert boxes.count("☐") == 4
+    assert view.evaluate(BOXES.format(0)).count("☐") == 4
 
 
 def test_slider_by_keyboard_counts_marks_and_warns_and_the_button_takes_it_back(opened):
+    """So does printing."""
     run = nosocomial_run()
     view, _ = opened(render_run(run))
     slider = explored(view)
     slider.focus()
-    for _ in range(6):
-        view.keyboard.press("ArrowLeft")
+    pressed(view, *["ArrowLeft"] * 6)
 
     figures = json.loads(view.locator(".panel script").text_content())
-    said = slider.get_attribute("aria-valuetext")
     shown = int(view.locator("[data-show=flagged]").text_content())
     threshold = figures["threshold"][figures["flagged"].index(shown)]
-    named = [c for c in run["near_misses"] if c["score"] >= threshold]
+    named = [case for case in run["near_misses"] if case["score"] >= threshold]
 
     assert shown > run["counts"]["flagged"]
-    assert said.endswith("not the validated threshold")
+    assert slider.get_attribute("aria-valuetext").endswith("not the validated threshold")
     assert "Exploring: not the validated threshold." in view.locator("#exploring").inner_text()
     assert view.locator(".c.in").count() == len(named) > 0
     assert view.evaluate(MARK, ".c.in") == '"would be flagged"'
 
-    view.locator("#back").click()
-
-    assert view.locator(".c.in, .c.out").count() == 0
-    assert view.locator("#exploring").is_hidden()
-    assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
-
-
-def test_printing_goes_back_to_the_validated_threshold(opened, tmp_path):
-    view, _ = opened(render_run(nosocomial_run()))
-    explored(view).focus()
-    for _ in range(6):
-        view.keyboard.press("ArrowLeft")
-    printed = view.pdf(format="A4")
-
-    assert printed.startswith(b"%PDF")
-    assert view.locator(".c.in, .c.out").count() == 0
-    assert view.locator("#exploring").is_hidden()
-    assert view.locator(".explore").first.get_attribute("visibility") == "hidden"
+    for back in (view.locator("#back").click, lambda: view.pdf(format="A4")):
+        back()
+        assert view.locator(".c.in, .c.out").count() == 0
+        assert view.locator("#exploring").is_hidden()
+        assert int(view.locator("[data-show=flagged]").text_content()) == run["counts"]["flagged"]
+        slider.focus()
+        pressed(view, *["ArrowLeft"] * 6)
 
 
 def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(opened):
     view, _ = opened(render_run(nosocomial_run()))
-    asked: list[str] = []
+    confirmed, asked = view.locator(".t input[value=confirmed]").first, []
     view.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-    view.keyboard.press("Control+s")
-
+    pressed(view, "Control+s")
     assert "no verdict has been given" in view.locator("#review-save").inner_text()
-
-    view.locator(".t input[value=confirmed]").first.check()
+    confirmed.check()
     view.reload()
     assert asked == ["beforeunload"]
 
-    view.locator(".t input[value=confirmed]").first.check()
+    confirmed.check()
     with view.expect_download():
         view.click("#review-save button")
     view.reload()
@@ -112,31 +108,304 @@ def test_leaving_with_verdicts_unsaved_is_questioned_and_after_saving_it_is_not(
 
 
 def test_on_paper_a_line_without_reasons_is_one_line_however_long_place_and_id_are(opened):
+    """Paper is A4 and has boxes for every case, folded or not."""
     run = with_lines()
     for number, case in enumerate(run["cases"]):
         case["id"] = f"8f14e45f-ceea-467f-a6c5-{number:012d}"
         case["display"] = {"ward": "intensive_care", "bed": "5-8", "name": "Kowalski"}
-    view, _ = opened(render_run(run))
-    view.emulate_media(media="print")
-    view.set_viewport_size({"width": 703, "height": 1000})
+    view, _ = opened(render_run(run), java_script_enabled=False)
+    printed = view.pdf(format="A4", prefer_css_page_size=True)
+    on_paper(view)
+    lines = "[...document.querySelectorAll('#list .c{}')]"
+    heights = view.evaluate(lines.format(":not(:has(.y))") + ".map(one => one.clientHeight)")
+    hidden = view.evaluate(lines.format("") + ".filter(line => !line.checkVisibility()).length")
 
-    heights = view.evaluate(
-        "[...document.querySelectorAll('#list .c:not(:has(.y))')].map(one => one.clientHeight)"
+    assert len(heights) == 12 and max(heights) < 20
+    assert view.locator("#list .part.more").count() > 0 == hidden
+    assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
+    assert view.evaluate(WIDTH) <= 703
+    assert view.evaluate(BOXES.format(-1)).count("☐") == 4
+    assert view.locator(".filters").is_hidden() and view.locator(".t input").first.is_hidden()
+
+
+WARDS = ("icu", "surgery", "medicine")
+AT_FIRST = "document.activeElement.closest('.t') === document.querySelector('.list .c .t')"
+SIXTY = "ward-of-the-north-house/admission-00000000000000000000012345"
+
+
+def placed(n: int = 240, **more: Any) -> dict[str, Any]:
+    """A night whose contract shows ward and bed, with a ledger that knows every third case."""
+    run = nosocomial_run(n) | more
+    for i, case in enumerate(run["cases"]):
+        case["display"] = {"ward": WARDS[i % 3], "bed": f"{i}-1"}
+        case |= {"state": ("new", "pending", "known")[i % 3], "nights": 1 + i % 4}
+    run["counts"] |= {"known": sum(case["state"] == "known" for case in run["cases"])}
+    return run
+
+
+@pytest.mark.parametrize("run", [nosocomial_run, placed, voxel_run])
+def test_the_first_case_has_its_verdict_within_eight_tab_presses(opened, run):
+    view, _ = opened(render_run(run()))
+    presses = 0
+    while presses < 20 and not view.evaluate(AT_FIRST):
+        view.keyboard.press("Tab")
+        presses += 1
+    view.keyboard.press("Space")
+
+    assert presses <= 8
+    assert view.locator(".t").first.locator("input:checked").get_attribute("value") == "confirmed"
+
+
+def test_a_verdict_is_given_changed_taken_back_and_saved_by_keyboard(opened, tmp_path):
+    run = nosocomial_run()
+    view, seen = opened(render_run(run))
+    view.locator(".list .c").first.locator("input").first.focus()
+    pressed(view, "Space", "ArrowRight", "Tab", "Tab", "ArrowRight", "ArrowLeft", "ArrowLeft")
+    with view.expect_download() as download:
+        pressed(view, "Control+s")
+    download.value.save_as(tmp_path / "v.json")
+
+    # The second was put back to "no verdict", which stands last.
+    (saved,) = json.loads((tmp_path / "v.json").read_text())["verdicts"]
+    assert (saved["id"], saved["verdict"]) == (run["cases"][0]["id"], "ruled out")
+    assert datetime.datetime.fromisoformat(saved["given"]).tzinfo is not None
+    assert seen == []
+
+
+def test_the_list_shows_a_ward_a_state_or_a_verdict_and_says_how_many_of_how_many(opened):
+    """Another order keeps every line, and the first order comes back."""
+    run = placed()
+    view, _ = opened(render_run(run))
+    view.locator(".t input[value=confirmed]").first.check()
+    icu = sum(case["display"]["ward"] == "icu" for case in run["cases"])
+    ids = "[...document.querySelectorAll('#list .c:not([data-flagged]) .id bdi')].map(one => one.textContent)"
+    wards = "[...document.querySelectorAll('#list .c[data-at]')].map(one => one.dataset.at)"
+
+    view.select_option("#by-place", "icu")
+    assert view.locator(".list .c:visible[data-at]").count() == icu
+    assert view.locator("#shown").inner_text() == f"{icu} of {len(run['cases'])} shown"
+    view.select_option("#by-verdict", "confirmed")
+    assert view.locator(".list .c:visible[data-at]").count() == 1
+    view.select_option("#by-place", "")
+    view.select_option("#by-verdict", "")
+    assert view.locator("#shown").inner_text() == ""
+
+    before = view.evaluate(ids)
+    view.select_option("#in-order", "place")
+    places = view.evaluate(wards)
+    assert places == sorted(places) and sorted(view.evaluate(ids)) == sorted(before)
+    view.select_option("#in-order", "")
+    assert view.evaluate(ids) == before
+
+
+def test_one_confirmed_before_is_no_work_and_stands_folded_by_its_date(opened):
+    verdict = {"night": "2025-03-09", "verdict": "confirmed"}
+    run = changed(
+        nosocomial_run(), cases__0__state="known", cases__0__nights=3, cases__0__last_verdict=verdict
+    )
+    view, _ = opened(render_run(run))
+    line = view.locator(".list .c", has_text=run["cases"][0]["id"])
+
+    assert not line.is_visible()
+    view.locator("summary", has_text="1 judged before").click()
+    assert "known, confirmed on 2025-03-09" in line.inner_text()
+
+
+def test_a_capacity_line_runs_through_the_list_and_says_what_stopping_there_finds(opened):
+    run = nosocomial_run()
+    found, every = estimate(0.8, 0.7, 0.88), estimate(0.9, 0.7, 0.88)
+    facts = {"reviews": 10, "score": run["cases"][9]["score"], "n_cases": 75}
+    view, _ = opened(render_run(run | {"stopping": facts | {"found": found, "all_found": every}}))
+    assert view.locator("#list .c:visible").count() == 10
+    words = view.locator(".stop").inner_text()
+    assert "Your 10 reviews end here. They find about 80 of 100 (70–88) cases" in words
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_five_patients_are_whole_on_the_first_screen_of_a_telephone(opened, scheme):
+    view, _ = opened(render_run(placed()), 390, 844, color_scheme=scheme)
+    whole = view.evaluate(
+        "[...document.querySelectorAll('.list .c')].filter(line => line.getBoundingClientRect().height > 0"
+        " && line.getBoundingClientRect().bottom <= innerHeight).length"
     )
 
-    assert len(heights) == 12
-    assert max(heights) < 20
+    assert whole >= 5
+    assert view.evaluate(WIDTH) <= 390
 
 
-def test_paper_is_a4_says_it_is_confidential_and_has_boxes_for_every_case(opened):
-    run = with_lines()
-    view, _ = opened(render_run(run))
-    printed = view.pdf(format="A4", prefer_css_page_size=True)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_id_of_any_length_stays_on_one_line_and_is_whole_in_title_and_print(opened, width):
+    """Verdict boxes are at least 24 pixels each way."""
+    view, _ = opened(render_run(changed(nosocomial_run(), cases__0__id=SIXTY)), width)
+    shown = view.locator(".list .c .id").first
+    boxes = [one.bounding_box() for one in view.locator(".list .c .t").first.locator("input").all()]
+
+    assert shown.bounding_box()["height"] < 26
+    assert shown.get_attribute("title") == shown.locator("bdi").text_content() == SIXTY
+    assert view.evaluate(WIDTH) <= width
+    assert len(boxes) == 5 and min(min(box["width"], box["height"]) for box in boxes) >= 24
     view.emulate_media(media="print")
-    view.set_viewport_size({"width": 703, "height": 1000})  # A4 between its margins
+    assert view.evaluate("getComputedStyle(document.querySelector('.id span')).overflow") == "visible"
 
-    boxes = view.evaluate("getComputedStyle([...document.querySelectorAll('.t')].at(-1), '::before').content")
-    assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", printed)
-    assert view.evaluate("document.documentElement.scrollWidth") <= 703
-    assert boxes.count("☐") == 4
-    assert view.locator(".filters").is_hidden() and view.locator(".t input").first.is_hidden()
+
+def test_a_line_beyond_the_fold_takes_a_verdict_when_the_keyboard_comes_to_it(opened):
+    view, seen = opened(render_run(with_lines()))
+    view.locator(".part.more > summary").first.click()
+    last = view.locator("#list .part.more .t").last
+    # The buttons may have been made already, for the line lies near what is in sight.
+    last.evaluate("place => (place.querySelector('input') || place).focus()")
+    view.keyboard.press("Space")
+
+    assert last.locator("input:checked").count() == 1
+    assert seen == []
+
+
+def nights(folder: Path) -> str:
+    with open_ledger(folder / "screening.db", make=True) as ledger:
+        simulate(ledger, nights=8)
+        return render_history(history(ledger))
+
+
+def compared(folder: Path) -> str:
+    table(90, 0).to_csv(folder / "one.csv", index=False)
+    return render_comparison(compare({"one": cohort(folder, "one")}, ["logistic"], **QUICK).document)
+
+
+def one_case(folder: Path) -> str:
+    run = nosocomial_run()
+    return render_case(run, run["cases"][0] | {"flagged": True})
+
+
+MADE: dict[str, Callable[[Path], str]] = {
+    "nights": nights, "compared": compared, "case": one_case,
+    "hostile": lambda _: render_run(hostile(nosocomial_run())),
+    "lines": lambda _: render_run(with_lines(4, 60)), "model": lambda _: render_model(nosocomial_model()),
+    "voxel model": lambda _: render_model(voxel_model()), "voxel run": lambda _: render_run(voxel_run()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MADE)
+def page(request, tmp_path_factory):
+    return MADE[request.param](tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def axe():
+    package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def faults(view: Any, axe: str) -> list[str]:
+    view.evaluate(axe)
+    result = view.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in result["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_while_somebody_explores_and_judges(opened, axe, scheme):
+    view, _ = opened(render_run(with_lines(4, 60)), color_scheme=scheme)
+    before = faults(view, axe)
+    for fold in view.locator("details:not(details details) > summary").all():
+        fold.click()
+    view.locator(".t input[value=unsure]").first.check()
+    for key in ("ArrowRight", "PageUp"):
+        view.locator("input[type=range]").press(key)
+
+    assert view.locator("#exploring").is_visible() and view.locator(".c.out").count() > 0
+    assert before == faults(view, axe) == []
+
+
+def test_axe_finds_nothing_at_all_on_a_telephone_and_no_page_scrolls_sideways(opened, axe, page):
+    view, seen = opened(page, 320, 800)
+    assert view.evaluate(WIDTH) <= 320
+    assert seen == []
+    for width in (390, 1100):
+        view.set_viewport_size({"width": width, "height": 800})
+        assert faults(view, axe) == []
+
+
+IMAGE = "<img src=x onerror=alert(1)>"
+SCRIPT = "</script><script>alert(2)</script>"
+SUM = "{{7*7}}{% raw %}"
+TURNED = "\u202eevil\u200b"
+LONG = "A" * 9_992 + "LONGTAIL"
+FEATURES = {"fever": f"fever {IMAGE}", "crp": f"{SCRIPT} {SUM}", "ward": f"ward {TURNED}\"'&"}
+HOSTILE_WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {'C' * 10_000}"}
+IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
+
+
+def told(*words: object) -> dict[str, Any]:
+    return json.loads(screen(*words, "--json").stdout)
+
+
+def attacked(table: pd.DataFrame) -> pd.DataFrame:
+    names = [*IDS, *(f"{SUM} {i}" for i in range(len(IDS), len(table)))]
+    table = table.assign(patient=names, ward=table["ward"].map(HOSTILE_WARDS))
+    table.insert(1, "B" * 9_990 + "LONGCOLUMN", table["fever"] - 36.5)
+    return table.rename(columns=FEATURES | {"patient": "id <b>", "ill": "ill?</title>"})
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory):
+    """Model, run, one case and a page of nights, all of the same hostile table."""
+    folder = tmp_path_factory.mktemp("ward")
+    past = written(attacked(patients(200)), folder / "past.csv")
+    tonight = patients(60, seed=3).drop(columns="ill")
+    tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
+    tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
+    words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
+    told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
+    told("score", folder / "model", tonight, "--out", folder / "run", *ledger)
+    told("explain", folder / "run", IMAGE, "--out", folder / "case.html")
+    told("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+    return {
+        "model": folder / "model" / "report.html", "run": folder / "run" / "report.html",
+        "case": folder / "case.html", "history": folder / "history.html",
+    }  # fmt: skip
+
+
+def words_of(view: Any) -> str:
+    return " ".join(view.evaluate("document.body.textContent").split())
+
+
+@pytest.mark.parametrize("page", ["model", "run", "case", "history"])
+def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
+    view, seen = opened(ward[page].read_text(encoding="utf-8"))
+    assert seen == []
+    assert view.locator("img, b > script, iframe, title ~ title").count() == 0
+    assert view.evaluate("document.querySelectorAll('script:not([type])').length") <= 1
+    assert view.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(opened, ward):
+    view, _ = opened(ward["run"].read_text(encoding="utf-8"))
+    words = words_of(view)
+    assert all(text in words for text in (IMAGE, SCRIPT, "{{7*7}}{% raw %}", f"fever {IMAGE}", "00123"))
+    assert "12⟨U+202E⟩evil⟨U+200B⟩34" in words
+    assert "\u202e" not in words and "\u200b" not in words
+    assert "NGCOLUMN (10,000 characters)" in words and "B" * 2_000 not in words
+    assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
+
+
+def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened, ward, tmp_path):
+    view, seen = opened(ward["run"].read_text(encoding="utf-8"))
+    for fold in view.locator("#list .part > summary").all():
+        fold.click()
+    for place in view.locator(".list .t").all():
+        place.scroll_into_view_if_needed()
+        place.locator("input[value=unsure]").check()
+    view.locator(".list li details > summary").first.click()
+    view.locator(".list .said").first.fill("seen <here>")
+    view.fill("#review-site", "ward 3")
+    with view.expect_download() as download:
+        view.keyboard.press("Control+s")
+    download.value.save_as(tmp_path / "v.json")
+    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    saved = {one["id"] for one in content["verdicts"]}
+    run = ward["run"].parent
+
+    assert content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
+    assert set(IDS) <= saved
+    assert told("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
+    assert seen == []

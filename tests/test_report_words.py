@@ -1,10 +1,15 @@
-"""What the page says of a night and of a model, and what it withholds."""
+"""What the page says of a night and of a model, its verdict first, in the clinic's words, and what not."""
 
 import json
 import re
+import unicodedata
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report_fixture import (
     Outline,
     appraised,
@@ -15,19 +20,26 @@ from report_fixture import (
     nosocomial_model,
     nosocomial_run,
     observed,
+    voxel_model,
+    voxel_run,
 )
-from report_voxel_fixture import voxel_model, voxel_run
+from test_comparison import outcome
 
+from screening import MinSensitivity
+from screening.metrics.calibration import chances
+from screening.model_selection.judge import differences
 from screening.report import format as fmt
 from screening.report import render_model, render_run
-from screening.report.performance import pruning_chart
+from screening.report.charts import Axes
+from screening.report.rules import AHEAD, beaten, of_model, usefulness_of
 from screening.report.worklist import value_text
 from screening.schemas.base import Estimate
+from screening.schemas.figures import rule_named
 from screening.schemas.model import Declared, ModelDocument
+from screening.schemas.validation import Beside, BesideFacts
 
 
 def sound() -> dict[str, Any]:
-    """A night none of whose rows was refused."""
     return nosocomial_run(refused=0)
 
 
@@ -127,17 +139,21 @@ NIGHTS: dict[str, tuple[Any, dict[str, Any], list[str], list[str]]] = {
 @pytest.mark.parametrize(("made", "changes", "said", "unsaid"), NIGHTS.values(), ids=NIGHTS)
 def test_page_of_a_night_says(made, changes, said, unsaid):
     text = Outline(render_run(judged(changed(made(), **changes)))).text
-
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
 
 
 def test_rare_classes_come_first_and_recall_stands_with_precision():
+    """A pruned model shows what the removals cost."""
     text = Outline(render_model(voxel_model())).text
     classes = text[text.index("Classes rare classes first") :]
+    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
+    pruned = render_model(changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}]))
 
     assert classes.index("G4+3") < classes.index("G4+4") < classes.index("PZ") < classes.index("CG")
     assert re.search(r"G4\+3 watched 310 1\.1% 86% 79–91% 80%", classes)
+    for words in ("Support vectors removed", "3 support vectors of the larger class removed", "went from 25"):
+        assert words in pruned
 
 
 def with_one_value(value: str, normalise: str | None = None, **ranges: list[float]) -> str:
@@ -172,24 +188,6 @@ def test_a_value_stands_beside_its_range_and_outside_of_it_says_so(value, ranges
     assert with_one_value(value, **ranges) == f"crp {words} ▲ +0.300"
 
 
-def test_truth_values_and_ordinals_are_put_in_words():
-    ordinal = Declared(type="ordinal", categories=["none", "some", "much"])
-
-    assert value_text(1.0, Declared(type="boolean")) == "yes"
-    assert value_text(0, Declared(type="boolean")) == "no"
-    assert value_text(2.0, ordinal) == "much"
-    assert value_text(7.0, ordinal) == "7"
-    assert value_text(None, Declared()) == "missing"
-
-
-@pytest.mark.parametrize(
-    ("written", "printed"),
-    [("degC", "°C"), ("10^9/L", "10⁹/L"), ("m^-2", "m⁻²"), ("mg/L", "mg/L"), (None, "")],
-)
-def test_units_are_printed_as_a_laboratory_prints_them(written, printed):
-    assert fmt.unit(written) == printed
-
-
 def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endless_axis():
     run = voxel_run()
     run["model"]["operating_points"][0].update(
@@ -205,59 +203,251 @@ def test_a_class_that_no_threshold_singles_out_is_said_aloud_and_draws_no_endles
     assert -10 < slider["low"] < slider["high"] < 10
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (0.84, 0.951, "84–95%"), (0.9991, 0.99996, "99.9–100.0%"), (0.9971, 0.9994, "99.7–99.9%"),
-        (1, 1, "100–100%"),
-    ],
-)  # fmt: skip
-def test_rounding_does_not_close_an_interval(low, high, words):
-    assert fmt.ci(Estimate(None, low, high)) == words
-
-
 def test_one_row_is_in_use():
     """Of several prevalences the stated one; of the rules the model's, though another has its threshold."""
     prevalence = r'<tr class="used"><th scope="row"><b>[^<]*</b> ([a-z ]+)</th>'
     model = appraised(nosocomial_model())
     points = model["validation"]["points"]["yes"]
     points[4]["threshold"] = points[1]["threshold"]
-
     page = render_model(model)
-
     assert re.findall(prevalence, page) == ["as stated"]
     assert re.findall(r'">([^<]*) <span class="tag">in use</span>', page) == ["sensitivity at least 90%"]
 
 
-def completeness(model: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Answer and note of each item that the table on a model's page asks for."""
-    row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
-    return {item: (answer, note) for item, answer, note in re.findall(row, render_model(model))}
-
-
 def test_completeness_asks_for_what_the_contract_leaves_out():
+    """Answer and note of each item of the record on a model's page."""
+    row = r'<tr><td>[^<]*</td><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
     model = appraised(nosocomial_model())
-    rows = completeness(model)
-    model["contract"]["cohort"]["intended_use"] = None
-    model["validation"]["subgroups"] = {}
-    less = completeness(model)
+    less = changed(
+        appraised(nosocomial_model()), contract__cohort__intended_use=None, validation__subgroups={}
+    )
+    rows, short = (
+        {item: (answer, note) for item, answer, note in re.findall(row, render_model(each))}
+        for each in (model, less)
+    )
 
-    assert rows["Context, target population, purpose"][0] == "stated"
-    assert less["Context, target population, purpose"][1] == "needs intended_use in the contract"
-    assert rows["Heterogeneity between subgroups"][0] == "stated"
-    assert less["Heterogeneity between subgroups"][1] == "needs subgroup in the contract"
-    assert rows["Fairness"][0] == "partly"
+    purpose, subgroups = "Context, target population, purpose", "Heterogeneity between subgroups"
+    assert rows[purpose][0] == rows[subgroups][0] == "stated"
+    assert short[purpose][1] == "needs intended_use in the contract"
+    assert short[subgroups][1] == "needs subgroup in the contract"
+    assert rows["Fairness"][0] == rows["Characteristics of participants"][0] == "partly"
     assert rows["Participants and outcome events in each analysis"][0] == "stated"
-    assert rows["Characteristics of participants"][0] == "partly"
     assert {status for status, _ in rows.values()} == {"stated", "partly", "not stated"}
 
 
-def test_pruned_model_shows_what_the_removals_cost():
-    path = [[12.0, 16.2, 0.25, 0.04], [6.0, 11.8, 0.5, 0.065], [22.0, 9.4, 0.8359, 0.0882]]
-    model = changed(nosocomial_model(), machine__passes=[{}, {"pruning_path": path}])
-    page = render_model(model)
+ROOT = Path(__file__).parents[1]
 
-    assert "Support vectors removed" in page
-    assert "3 support vectors of the larger class removed" in page
-    assert "went from 25" in page
-    assert len(pruning_chart(ModelDocument.from_dict(model)).lines) == 2
+
+PHRASES = (
+    "expect it to find", "to miss about", "whom to look at", "left alone", "lots chose", "judge these too",
+    "flag it alone", "all that its values change", "judged not a case", "not judged", "ongoing",
+    "resolved by", "missed a night", "the nights so far", "followed from its start", "test of time",
+    "keep its promise", "kept its promise", "promise is not kept", "minus promised", "what came after",
+    "would this be useful", "picking by chance takes", "hardly known", "anything from", "wear it down",
+    "too few to be told", "too coarse", "being missing ranks", "tell of care", "bring 9 cases",
+    "times the folds are dealt", "entered late", "has not come", "said alike", "reviews in vain",
+    "past ones tell", "what wanted attention", "nobody stands out", "ever told so", "cases for each one",
+    "beside other methods",
+)  # fmt: skip
+"""What pages, commands and documents no longer say."""
+SHOWN = [
+    *(ROOT / "templates").glob("*.j2"), *(ROOT / "templates").glob("*.js"), *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "screening" / "report").glob("*.py"), *(ROOT / "screening" / "cli").glob("*.py"),
+    ROOT / "README.md",
+]  # fmt: skip
+
+
+def test_no_page_command_or_document_says_it_in_private_english():
+    """What they say in the clinic's words instead is in DESIGN and on the pages."""
+    private = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
+    shown = {path.name: " ".join(path.read_text(encoding="utf-8").split()) for path in SHOWN}
+    assert len(shown) > 60
+    assert {name: private.findall(text) for name, text in shown.items() if private.search(text)} == {}
+
+
+@given(st.floats(1e-6, 1.0))
+def test_ticks_in_per_cent_can_be_told_apart(largest):
+    axes = Axes("a", (0, 1), (0, largest), "x", "y", as_percent=(False, True))
+    words = [tick.text for tick in axes.y_ticks]
+    assert len(set(words)) == len(words) > 1
+    assert all(word.endswith("%") for word in words)
+
+
+@given(st.text(max_size=300))
+def test_text_is_visible_and_can_be_written_as_utf8(value):
+    written = fmt.text(value)
+    assert not {unicodedata.category(c) for c in written.replace("\n", "")} & {
+        "Cc", "Cf", "Co", "Cs", "Zl", "Zp",
+    }  # fmt: skip
+    assert written.encode("utf-8").decode("utf-8") == written
+
+
+ORDINAL = Declared(type="ordinal", categories=["none", "some", "much"])
+
+
+def rule(given: tuple) -> str:
+    name, value, confidence = (*given, None, None)[:3]
+    return fmt.rule(rule_named(name, value=value, confidence=confidence))
+
+
+def in_words(given: tuple) -> str:
+    return value_text(*given)
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "figure"),
+    [
+        (fmt.number, 227.512, "227.5"), (fmt.number, -3.0, "−3"), (fmt.number, 123456.7, "123,457"),
+        (fmt.number, None, "–"), (fmt.percent, 0.0, "0%"), (fmt.percent, 0.021, "2.1%"),
+        (fmt.percent, 0.9996, "99.96%"), (fmt.percent, 1, "100%"), (fmt.p_value, 0.0, "<0.0001"),
+        (fmt.p_value, 0.08, "0.080"), (fmt.value_range, [0, 10], "0–10"),
+        (fmt.value_range, [None, 5], "≤ 5"),
+        (fmt.value_range, None, ""), (fmt.count, 1234567, "1,234,567"), (fmt.name, "a\nb", "a b"),
+        (fmt.unit, "degC", "°C"), (fmt.unit, "10^9/L", "10⁹/L"), (fmt.unit, "m^-2", "m⁻²"),
+        (fmt.unit, "mg/L", "mg/L"), (fmt.unit, None, ""), (fmt.ci, Estimate(None, 0.84, 0.951), "84–95%"),
+        (fmt.ci, Estimate(None, 0.9991, 0.99996), "99.9–100.0%"),
+        (fmt.ci, Estimate(None, 0.9971, 0.9994), "99.7–99.9%"), (fmt.ci, Estimate(None, 1, 1), "100–100%"),
+        (in_words, (1.0, Declared(type="boolean")), "yes"), (in_words, (0, Declared(type="boolean")), "no"),
+        (in_words, (2.0, ORDINAL), "much"), (in_words, (7.0, ORDINAL), "7"),
+        (in_words, (None, Declared()), "missing"),
+        (rule, ("min_sensitivity", 0.9), "sensitivity at least 90%"),
+        (rule, ("min_sensitivity", 0.9, 0.95), "sensitivity at least 90%, with 95% confidence"),
+        (rule, ("max_flag_rate", 0.1), "at most 10 flags per 100 rows"),
+        (rule, ("miss_cost", 20.0), "one missed case costs as much as 20 reviews"),
+        (rule, ("g_mean",), "largest geometric mean of sensitivity and specificity"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_as_a_reader_expects(write, value, figure):
+    assert write(value) == figure
+
+
+def compared(
+    auroc: float = 0.05, specificity: float = 0.1, half: float = 0.03, by_cases: float = 0.0
+) -> dict[str, Any]:
+    model = appraised(nosocomial_model())
+    rule = model["operating_points"][0]["rule"]
+    figures = {"auroc": 0.85, "sensitivity": 0.92, "specificity": 0.7}
+    others = {"auroc": 0.85 - auroc, "sensitivity": 0.9, "specificity": 0.7 - specificity}
+    gaps = {"auroc": (auroc, half), "specificity": (specificity, half), "sensitivity": (0.0, by_cases)}
+    differences = {name: estimate(gap, gap - half, gap + half) for name, (gap, half) in gaps.items()}
+    beside = [
+        {
+            "recipe": name, "title": name, "differences": differences,
+            "figures": others | {"specificity": others["specificity"] - below},
+        }
+        for name, below in (("svm", 0.1), ("logistic", 0.0))
+    ]  # fmt: skip
+    comparison = {"rules": [rule], "rule": rule, "n_watched": 1, "figures": figures, "beside": beside}
+    return changed(model, validation__comparison=comparison)
+
+
+def verdict(model: dict[str, Any]):
+    return usefulness_of(ModelDocument.from_dict(model))
+
+
+def test_a_model_no_better_than_another_says_so_and_one_that_is_worse_is_refused():
+    """One that leads is useful; one beside which nothing was trained is not shown to be useful."""
+    level, worse, alone = compared(0.0, 0.0), compared(-0.1, -0.1), appraised(nosocomial_model())
+    leading, useful, useless, unshown = (verdict(each) for each in (compared(), level, worse, alone))
+    attention = [[each.code for each in of_model(ModelDocument.from_dict(one))] for one in (level, worse)]
+
+    assert (leading.verdict, leading.against) == ("yes", ()) and "best other method" in leading.words
+    assert "logistic, the best of 2 other methods, on the same folds" in render_model(compared())
+    assert useful.verdict == "yes" and useful.words.endswith("not shown to be better than logistic.")
+    assert useless.verdict == "no" and useless.against[0].code == "another_is_better"
+    assert useless.against[0].remedy == "Train with --recipe logistic."
+    assert attention == [[], ["another_is_better", "not_fit_for_use"]]
+    assert (unshown.verdict, [each.code for each in unshown.against]) == ("not shown", ["not_compared"])
+
+
+@given(auroc=st.floats(-0.3, 0.3), specificity=st.floats(-0.2, 0.2), half=st.floats(0.001, 0.3))
+def test_no_interval_that_holds_zero_makes_one_method_better(auroc, specificity, half):
+    usefulness = verdict(compared(auroc, specificity, half))
+    leads = auroc - half > 0 or specificity - half > 0
+    trails = auroc + half < -AHEAD or specificity + half < -AHEAD
+    assert (usefulness.verdict == "no") == (trails and not leads)
+    assert ("not shown to be better" in usefulness.words) == (not leads and not trails)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "answer"),
+    [((0.0, -0.03, 0.01, 0.005), "no"), ((0.0, -0.03, 0.01, 0.03), "yes"), ((-0.004, -0.004, 0.001), "yes")],
+    ids=["surely worse", "other cases would move the thresholds", "surely, by next to nothing"],
+)
+def test_a_specificity_that_other_cases_or_next_to_nothing_would_change_makes_no_model_unfit(gaps, answer):
+    assert verdict(compared(*gaps)).verdict == answer
+
+
+def test_of_two_equally_good_methods_hardly_one_is_called_unfit():
+    """Each has its threshold from its own cases: by the negatives alone one in four was worse for sure."""
+    rng, unfit = np.random.default_rng(1), 0
+    rule = MinSensitivity(0.9)
+    for _ in range(60):
+        ill = rng.random(3000) < 0.15
+        shared = ill + 0.8 * rng.normal(size=3000)
+        both = [outcome(shared + 0.5 * rng.normal(size=3000), ill, rule=rule) for _ in range(2)]
+        other = Beside(recipe="other", title="other", figures={}, differences=differences(*both))
+        unfit += any(beaten(BesideFacts(rules=[rule], rule=rule, n_watched=1, figures={}, beside=[other])))
+
+    assert unfit <= 3
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "answer"),
+    [
+        ({"sensitivity": {"value": 0.0}}, "own_cases_not_flagged", "no"),
+        ({"threshold": -1e300}, "flags_everything", "no"),
+        ({"ppv": {"low": 0.05}}, "flags_like_chance", "not shown"),
+        ({"n_positive": 12}, "too_few_cases", "not shown"),
+        ({"sensitivity": {"low": 0.5, "high": 0.95}}, "intervals_too_wide", "not shown"),
+    ],
+)
+def test_what_makes_a_model_doubtful_is_said(change, code, answer):
+    model = compared()
+    (point,) = model["operating_points"]
+    point |= change
+    validation = model["validation"]
+    for figures in (*validation["subgroups"]["yes"], validation["predictive"]["yes"]):
+        figures["threshold"] = point["threshold"]
+    model["attention"] = [vars(reason) for reason in of_model(ModelDocument.from_dict(model))]
+    usefulness = verdict(model)
+
+    assert usefulness.verdict == answer
+    assert code in [each.code for each in usefulness.against]
+
+
+def test_the_verdict_is_the_first_thing_on_the_page_with_one_picture():
+    """A line for the capacity where there is one, of rows where these are not of groups; else why not."""
+    page = render_model(compared())
+    without = render_model(changed(compared(), contract__cohort__capacity=None))
+    grouped = render_model(changed(compared(), validation__grouped=True))
+    line = r"capacity, night of [\d,]+ rows"
+
+    assert re.findall(r'<h2 id="([a-z]+)"', page)[:2] == ["useful", "operating"]
+    assert verdict(compared()).words in Outline(page).text
+    assert page.count('id="useful-t"') == 1
+    assert [bool(re.search(line, each)) for each in (page, without, grouped)] == [True, False, False]
+    assert "states no capacity" in without
+    assert "Capacity counts patients and flags count rows" in grouped
+
+
+def test_the_decision_curve_marks_the_threshold_in_use_with_its_net_benefit():
+    model = appraised(nosocomial_model())
+    known = ModelDocument.from_dict(model)
+    at = chances(known.validation.calibration["yes"], np.array([known.points[0].threshold]))[0][0]
+    text = Outline(render_model(model)).text
+    assert "The threshold in use (circle) suits a ward where a review is worth it from a chance of" in text
+    assert f"one case found per {(1 - at) / at:.1f} unnecessary reviews" in text
+
+
+def test_participants_and_events_of_each_analysis_add_up():
+    document = appraised(nosocomial_model())
+    (point,) = document["operating_points"]
+    row = r'<tr><th scope="row"><bdi>([^<]*)</bdi></th>' + r'<td class="n">([^<]*)</td>' * 4
+    rows = {name: figures for name, *figures in re.findall(row, render_model(document))}
+    (held_out,) = [figures for name, figures in rows.items() if name.startswith("Development")]
+
+    assert int(held_out[0]) == point["n_positive"] + point["n_negative"]
+    assert int(held_out[2]) == point["n_positive"]
+    assert rows["Temporal validation, tested from that day on"][:3] == ["203", "–", "20"]
+    assert rows["sex: missing"][2] == "–"

@@ -9,149 +9,112 @@ import pandas as pd
 import pytest
 from commands import sampled, screen
 from flow_cohorts import patients, written
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_ledger import enter
 from test_series import of_ward
 
-from screening import read_cohort, train
+from screening import history, load_model, open_ledger, read_cohort, train
 from screening.errors import UsageError
 from screening.io.opening import digests
-from screening.ledger.database import open_ledger
-from screening.ledger.history import compare_nights, history
+from screening.ledger.history import compare_nights
 from screening.ledger.model_registry import Judged, LastWord, judged, promote, record_retraining
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.model_selection.retraining import (
-    KNOWN,
-    NO_DIGEST,
-    NO_ROW,
-    NO_TABLE,
-    OTHER_TABLE,
-    SEVERAL_ROWS,
-    UNSURE,
-    judged_cohort,
-    retrained,
-)
+from screening.model_selection import retraining
 from screening.report import render_model
-from screening.store.loading import load_model
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
 WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]
 SERIES = "ward-7"
 
 
-def said(run, words: dict[str, str]) -> dict:
-    """Verdicts as the page saves them."""
-    document = json.loads((run / "run.json").read_text())
-    verdicts = [{"id": name, "verdict": word} for name, word in words.items()]
-    return {"format": 1, "run_id": document["run_id"], "verdicts": verdicts}
+NIGHT = patients(20, seed=5)
+NAMES = list(NIGHT["patient"])
 
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory):
     """Two nights of a ward whose flagged and drawn cases all have verdicts."""
     folder = tmp_path_factory.mktemp("ward")
-    past = written(patients(), folder / "past.csv")
+    past, verdicts = written(patients(), folder / "past.csv"), {}
     screen("train", past, *WHO, *QUICK, "--max-flag-rate", "0.2", "--out", folder / "m")
     (folder / "in").mkdir()
-    given_words = {}
     for day in (1, 2):
-        night = f"2026-03-{day:02d}"
-        table = patients(60, seed=day)
+        night, table = f"2026-03-{day:02d}", patients(60, seed=day)
         place = written(table.drop(columns="ill"), folder / "in" / f"{night}.csv")
-        out, where = folder / night, ["--ledger", folder / "l.db", "--series", SERIES]
-        screen("score", folder / "m", place, "--out", out, "--date", night, *where)
-        run = json.loads((out / "run.json").read_text())
+        where = ["--ledger", folder / "l.db", "--series", SERIES]
+        screen("score", folder / "m", place, "--out", folder / night, "--date", night, *where)
+        run = json.loads((folder / night / "run.json").read_text())
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
         names = [*(case["id"] for case in run["cases"]), *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
-        (folder / "v.json").write_text(json.dumps(said(out, words)))
-        screen("review", out, folder / "v.json", "--ledger", folder / "l.db")
-        given_words |= words
-    return folder, given_words
+        entries = [{"id": name, "verdict": word} for name, word in words.items()]
+        saved = {"format": 1, "run_id": run["run_id"], "verdicts": entries}
+        (folder / "v.json").write_text(json.dumps(saved))
+        screen("review", folder / night, folder / "v.json", *where[:2])
+        verdicts |= words
+    return folder, verdicts
 
 
 @pytest.fixture(scope="module")
 def next_model(ward):
+    """What `retrain` answers; a model that stands is never written over."""
     folder, _ = ward
     words = [SERIES, folder / "m", folder / "past.csv", "--nights", folder / "in" / "{date}.csv"]
-    told = screen("retrain", *words, "--out", folder / "next", "--ledger", folder / "l.db", "--json")
-    return json.loads(told.stdout)
+    where = ["--ledger", folder / "l.db", "--json"]
+    before = (folder / "m" / "model.json").read_bytes()
+    screen("retrain", *words, *where, "--out", folder / "m", code=2)
+    assert (folder / "m" / "model.json").read_bytes() == before
+    return json.loads(screen("retrain", *words, *where, "--out", folder / "next").stdout)
 
 
 def test_it_learns_from_every_verdict_by_the_champions_recipe_rule_and_contract(ward, next_model):
+    """Figures stay at the past cohort's prevalence, though judged rows were chosen."""
     folder, words = ward
     champion, model = load_model(folder / "m"), load_model(folder / "next")
-    ids = set(model.validation["id"])
-
-    assert ids == set(champion.validation["id"]) | set(words)
-    labels = model.validation.set_index("id")["label"]
-    assert {name: labels[name] for name in words} == {
-        name: "yes" if word == "confirmed" else "no" for name, word in words.items()
-    }
-    assert model.recipe == champion.recipe
-    assert model.contract == champion.contract
-    rules = [each.operating_points[0]["rule"] for each in (champion, model)]
-    assert (rules[0]["name"], rules[0]["value"]) == (rules[1]["name"], rules[1]["value"])
+    (first,), (second,) = (each.facts.operating_points for each in (champion, model))
     methods = [[one.recipe for one in each.facts.validation.comparison.beside] for each in (champion, model)]
-    assert methods[0] == methods[1]
+    labels = model.validation.set_index("id")["label"]
+    learned = {name: {"confirmed": "yes", "ruled out": "no"}[word] for name, word in words.items()}
     facts = next_model["verdicts"]
+
+    assert set(labels.index) == set(champion.validation["id"]) | set(words)
+    assert labels[list(learned)].to_dict() == learned
+    assert (model.recipe, model.contract) == (champion.recipe, champion.contract)
+    assert (first.rule.name, first.rule.value) == (second.rule.name, second.rule.value)
+    assert methods[0] == methods[1]
     assert facts["confirmed"] + facts["ruled_out"] == len(words)
     assert (facts["nights"], facts["first"], facts["last"]) == (2, "2026-03-01", "2026-03-02")
     assert model.document["training"]["verdicts"] == facts
-
-
-def test_figures_stay_at_the_past_cohorts_prevalence_though_judged_rows_were_chosen(ward, next_model):
-    folder, _ = ward
-    past = pd.read_csv(folder / "past.csv")
-    model = load_model(folder / "next")
-    (point,) = model.operating_points
-
-    assert point["prevalence"] == pytest.approx((past["ill"] == "yes").mean())
+    assert second.prevalence == pytest.approx((pd.read_csv(folder / "past.csv")["ill"] == "yes").mean())
     assert "(given)" in render_model(model.sealed)
 
 
 def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next_model):
-    folder, _ = ward
+    """A patient is named by neither the answer nor the trail."""
+    folder, words = ward
     where = ["--ledger", folder / "l.db", "--series", SERIES]
-    champion = load_model(folder / "m").digest
+    champion = load_model(folder / "m")
+    (point,) = champion.operating_points
     with open_ledger(folder / "l.db", read_only=True) as ledger:
-        told = history(ledger, SERIES, verify=True)
-        (entry,), (point,) = told["retrainings"], load_model(folder / "m").operating_points
-        promised = told["series"][0]["forward"]["promised"]
-        assert judged(ledger, SERIES, champion).series == SERIES
-    assert (entry["champion"], entry["model"][:12]) == (champion, next_model["id"])
+        shown = history(ledger, SERIES, verify=True)
+        assert judged(ledger, SERIES, champion.digest).series == SERIES
+    (entry,), promised = shown["retrainings"], shown["series"][0]["forward"]["promised"]
+    assert (entry["champion"], entry["model"][:12]) == (champion.digest, next_model["id"])
     assert entry["entry"] == next_model["entry"]
-    assert [promised[name]["value"] for name in ("sensitivity", "ppv")] == [
-        point["sensitivity"]["value"],
-        point["ppv"]["value"],
-    ]
-    screen("promote", folder / "next", *where, "--reason", "newer", code=2)
+    for name in ("sensitivity", "ppv"):
+        assert promised[name]["value"] == point[name]["value"]
+    assert [name for name in words if name in json.dumps([next_model, entry])] == []
+
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
+    screen("promote", folder / "next", *where, "--reason", "newer", code=2)
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
     screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
     screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
     screen("score", folder / "next", table, "--force", *night, "--out", folder / "in force")
-
-
-def test_a_patient_is_named_by_neither_the_answer_nor_the_trail(ward, next_model):
-    folder, words = ward
-    with open_ledger(folder / "l.db", read_only=True) as ledger:
-        told = json.dumps([next_model, history(ledger)["retrainings"]])
-
-    assert [name for name in words if name in told] == []
-
-
-def test_a_model_that_stands_is_never_written_over(ward):
-    folder, _ = ward
-    words = [SERIES, folder / "m", folder / "past.csv", "--nights", folder / "in" / "{date}.csv"]
-    before = (folder / "m" / "model.json").read_bytes()
-    screen("retrain", *words, "--out", folder / "m", "--ledger", folder / "l.db", code=2)
-
-    assert (folder / "m" / "model.json").read_bytes() == before
 
 
 # What follows puts such cohorts together by hand, without a ledger.
@@ -162,136 +125,102 @@ def champion(ward):
     return load_model(ward[0] / "m")
 
 
-def word(folder, name: str, verdict: str, night: str, table: str | None = None) -> LastWord:
-    place = folder / f"{night}.csv"
-    known = ",".join(each[:16] for each in digests(str(place))) if table is None else table
-    return LastWord(name, night, verdict, known)
+def word(
+    folder, at: int, verdict: str, night: str = "2026-03-01", table: str | None = None, name=""
+) -> LastWord:
+    place = str(folder / f"{night}.csv")
+    known = ",".join(each[:16] for each in digests(place)) if table is None else table
+    return LastWord(name or NAMES[at], night, verdict, known)
 
 
 def cohort_of(champion, past, folder, *words: LastWord):
-    return judged_cohort(champion, past, Judged(SERIES, words), str(folder / "{date}.csv"))
+    read = read_cohort(past, champion.contract, need_label=True)
+    return retraining.judged_cohort(champion, read, Judged(SERIES, words), str(folder / "{date}.csv"))
 
 
 @pytest.fixture
-def tables(tmp_path):
-    """A night's table, and the past cohort, in which its first patient stands with the same values."""
-    night = patients(20, seed=5)
-    written(night.drop(columns="ill"), tmp_path / "2026-03-01.csv")
-    return tmp_path, night
+def folder(tmp_path):
+    written(NIGHT.drop(columns="ill"), tmp_path / "2026-03-01.csv")
+    return tmp_path
 
 
-def read(champion, folder, table):
-    return read_cohort(written(table, folder / "past.csv"), champion.contract, need_label=True)
-
-
-def test_what_cannot_be_learned_from_is_left_out_and_said(champion, tables):
-    folder, night = tables
-    names = list(night["patient"])
-    past = read(champion, folder, patients())
+def test_what_cannot_be_learned_from_is_left_out_and_said(champion, folder):
+    """With nothing to learn from, nothing is trained."""
     (folder / "2026-03-02.csv").write_text("nothing\n1\n")
+    unsure = word(folder, 1, "unsure")
     found = cohort_of(
-        champion, past, folder,
-        word(folder, names[0], "confirmed", "2026-03-01"),
-        word(folder, names[1], "unsure", "2026-03-01"),
-        word(folder, names[2], "known", "2026-03-01"),
-        word(folder, names[3], "ruled out", "2026-03-01", "f" * 16),
-        word(folder, names[4], "ruled out", "2026-03-01", ""),
-        word(folder, "erased-0123456789abcdef", "ruled out", "2026-03-01"),
-        word(folder, names[5], "ruled out", "2026-03-02"),
-        word(folder, names[6], "ruled out", "2026-03-09", "f" * 16),
+        champion, patients(), folder, word(folder, 0, "confirmed"), unsure, word(folder, 2, "known"),
+        word(folder, 3, "ruled out", table="f" * 16), word(folder, 4, "ruled out", table=""),
+        word(folder, 0, "ruled out", name="erased-0123456789abcdef"),
+        word(folder, 5, "ruled out", "2026-03-02"), word(folder, 6, "ruled out", "2026-03-09", "f" * 16),
     )  # fmt: skip
 
     assert found.facts.left_out == {
-        UNSURE: 1, KNOWN: 1, OTHER_TABLE: 1, NO_DIGEST: 1, NO_ROW: 1, NO_TABLE: 2
+        retraining.UNSURE: 1, retraining.KNOWN: 1, retraining.OTHER_TABLE: 1, retraining.NO_DIGEST: 1,
+        retraining.NO_ROW: 1, retraining.NO_TABLE: 2,
     }  # fmt: skip
     assert (found.facts.confirmed, found.facts.ruled_out) == (1, 0)
-    assert found.cohort.n_rows == past.n_rows + 1
-
-
-def test_with_nothing_to_learn_from_nothing_is_trained(champion, tables):
-    folder, night = tables
-    past = read(champion, folder, patients())
+    assert found.cohort.n_rows == len(patients()) + 1
     with pytest.raises(UsageError, match=r"no verdict to learn from \(1 left out: the reviewer was unsure"):
-        cohort_of(champion, past, folder, word(folder, night["patient"][0], "unsure", "2026-03-01"))
+        cohort_of(champion, patients(), folder, unsure)
 
 
 @given(st.sets(st.integers(0, 19), min_size=1), st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
-@settings(max_examples=15)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_row_in_both_counts_once_and_a_patient_is_on_one_side_of_every_fold(
-    champion, tmp_path_factory, told, same, changed
+    champion, folder, told, same, changed
 ):
-    folder = tmp_path_factory.mktemp("both")
-    night = patients(20, seed=5)
-    written(night.drop(columns="ill"), folder / "2026-03-01.csv")
-    other = night.assign(fever=night["fever"] + 1)
+    other = NIGHT.assign(fever=NIGHT["fever"] + 1)
     # What stands in the past cohort with the same values, and what with others, as of another day.
-    twice = [night.iloc[sorted(same - changed)], other.iloc[sorted(changed)]]
-    past = read(champion, folder, pd.concat([patients(), *twice]))
-    names = list(night["patient"])
-    words = [word(folder, names[at], "ruled out", "2026-03-01") for at in sorted(told)]
-    found = cohort_of(champion, past, folder, *words)
-    cohort = found.cohort
+    past = pd.concat([patients(), NIGHT.iloc[sorted(same - changed)], other.iloc[sorted(changed)]])
+    found = cohort_of(champion, past, folder, *(word(folder, at, "ruled out") for at in sorted(told)))
+    cohort, shared = found.cohort, len(told & changed)
 
     assert found.facts.already == len(told & (same - changed))
     assert found.facts.taken == len(told - (same - changed))
-    assert cohort.n_rows == past.n_rows + found.facts.taken
-    shared = len(told & changed)
+    assert cohort.n_rows == len(past) + found.facts.taken
     assert len(np.unique(cohort.id)) == cohort.n_rows - shared
     assert (cohort.group is not None) == bool(shared)
     np.testing.assert_array_equal(cohort.group if shared else cohort.id, cohort.id)
 
 
-def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, tables):
-    folder, night = tables
-    past = read(champion, folder, patients())
+def test_what_was_fixed_for_the_champion_is_fixed_again_and_the_rest_is_searched(champion, folder):
+    past = read_cohort(patients(), champion.contract, need_label=True)
     fixed = train(past, "svm_weighted", params={"C": 3.0}, search=2, folds=3, repeats=1, beside=())
-    words = [word(folder, night["patient"][at], "ruled out", "2026-03-01") for at in (0, 1)]
-    model = retrained(fixed, cohort_of(fixed, past, folder, *words))
-    candidates = model.document["validation"]["search"]["candidates"]
-
-    assert [each["C"] for each in candidates] == [3.0, 3.0]
-    assert candidates == fixed.document["validation"]["search"]["candidates"]
-
-
-def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(champion, tables):
-    folder, night = tables
-    past = read(champion, folder, pd.concat([patients(), night]))
-    ill = night[night["ill"] == "yes"]["patient"].iloc[0]
-    words = (
-        word(folder, ill, "ruled out", "2026-03-01"),
-        word(folder, night["patient"][19], "ruled out", "2026-03-01"),
-    )
-    found = cohort_of(champion, past, folder, *words)
-
-    assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (night["ill"][19] == "yes"))
-    assert found.cohort.label[found.cohort.id == ill] == ["yes"]
+    words = [word(folder, at, "ruled out") for at in (0, 1)]
+    model = retraining.retrained(fixed, cohort_of(fixed, patients(), folder, *words))
+    candidates = [each.document["validation"]["search"]["candidates"] for each in (fixed, model)]
+    assert [each["C"] for each in candidates[1]] == [3.0, 3.0]
+    assert candidates[0] == candidates[1]
 
 
-def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, tables):
-    folder, night = tables
-    grouped = champion.contract.with_roles(group="patient")
-    rows = night.drop(columns="ill").assign(row=np.arange(20).astype(str))
+def test_a_verdict_against_the_cohorts_label_is_counted_and_the_label_stands(champion, folder):
+    past = pd.concat([patients(), NIGHT])
+    ill = list(NIGHT["ill"] == "yes").index(True)
+    found = cohort_of(champion, past, folder, *(word(folder, at, "ruled out") for at in (ill, 19)))
+    assert (found.facts.already, found.facts.disagreeing) == (2, 1 + (NIGHT["ill"][19] == "yes"))
+    assert found.cohort.label[found.cohort.id == NAMES[ill]] == ["yes"]
+
+
+def test_of_a_patient_with_several_rows_no_verdict_is_taken(champion, folder):
+    rows = NIGHT.drop(columns="ill").assign(row=np.arange(20).astype(str))
     rows.loc[1, "patient"] = rows["patient"][0]
     written(rows, folder / "2026-03-01.csv")
-    contract = grouped.model_copy(update={"id": "row"})
-    past_rows = patients().assign(row=[f"p{at}" for at in range(240)])
-    past = read_cohort(written(past_rows, folder / "past.csv"), contract, need_label=True)
-    words = [word(folder, rows["patient"][at], "confirmed", "2026-03-01") for at in (0, 5)]
+    contract = champion.contract.with_roles(group="patient").model_copy(update={"id": "row"})
+    past = patients().assign(row=[f"p{at}" for at in range(240)])
+    words = [word(folder, at, "confirmed") for at in (0, 5)]
     found = cohort_of(replace(champion, contract=contract), past, folder, *words)
 
-    assert found.facts.left_out == {SEVERAL_ROWS: 1}
+    assert found.facts.left_out == {retraining.SEVERAL_ROWS: 1}
     assert found.facts.confirmed == 1
 
 
-def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, tables):
-    folder, night = tables
+def test_a_review_date_of_before_is_not_taken_over_in_silence(champion, folder):
     old = champion.contract.model_copy(update={"review_by": datetime.date(2025, 1, 1)})
-    past = read_cohort(written(patients(), folder / "past.csv"), old, need_label=True)
     aged = replace(champion, contract=old)
-    words = [word(folder, night["patient"][0], "ruled out", "2026-03-01")]
-    found = cohort_of(aged, past, folder, *words)
-    dated = retrained(aged, found, review_by=datetime.date(2028, 1, 1))
-    silent = retrained(aged, found)
+    found = cohort_of(aged, patients(), folder, word(folder, 0, "ruled out"))
+    dated = retraining.retrained(aged, found, review_by=datetime.date(2028, 1, 1))
+    silent = retraining.retrained(aged, found)
 
     assert str(dated.contract.review_by) == "2028-01-01"
     assert silent.contract.review_by is None

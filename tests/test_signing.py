@@ -5,52 +5,43 @@ from pathlib import Path
 
 import pytest
 from commands import screen
+from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from faults.desk import train
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from screening import load_model
 from screening.errors import ModelError
-from screening.store.loading import load_model
 from screening.store.serialization import SIGNATURE, private_key, public_key
 
 FEWER = ("--max-flag-rate", "0.2", "--reason", "fewer")
 
 
-OPEN = NoEncryption()
-
-
-def pem(path: Path, key, secret=OPEN) -> Path:
-    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
+def pem(path: Path, key, secret=forms.NoEncryption()) -> Path:  # noqa: B008
+    path.write_bytes(key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, secret))
     path.chmod(0o600)
     return path
 
 
 def public_pem(path: Path, key) -> Path:
-    path.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    path.chmod(0o600)
+    path.write_bytes(
+        key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    )
     return path
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
-    written(patients(120), folder / "past.csv")
-    (folder / "past.csv").chmod(0o600)
+    written(patients(120), folder / "past.csv").chmod(0o600)
     written(patients(40, seed=7), folder / "tonight.csv")
     for name in ("ours", "theirs"):
         key = Ed25519PrivateKey.generate()
         pem(folder / f"{name}.pem", key)
-        public_pem(folder / f"{name}.pub", key)
+        public_pem(folder / f"{name}.pub", key).chmod(0o600)
     screen(*train(folder, "--out", folder / "signed", "--sign", folder / "ours.pem"))
     screen(*train(folder, "--out", folder / "unsigned"))
     return folder
@@ -62,53 +53,33 @@ def model(desk, tmp_path):
 
 
 def scored(desk, model, pub="ours.pub", code=0):
-    out = model.parent / "run"
-    return screen(
-        "score", model, desk / "tonight.csv", "--out", out, "--require-signature", desk / pub, code=code
-    ).stderr
+    where = ("--out", model.parent / "run", "--require-signature", desk / pub)
+    return screen("score", model, desk / "tonight.csv", *where, code=code).stderr
 
 
 @pytest.mark.parametrize(("name", "pub"), [("unsigned", "ours.pub"), ("signed", "theirs.pub")])
 def test_a_model_without_our_signature_is_refused_and_nothing_is_written(desk, tmp_path, name, pub):
+    """A signature changes no other byte of the model."""
+    for file in ("model.json", "arrays.npz", "validation.parquet", "report.html"):
+        assert (desk / "signed" / file).read_bytes() == (desk / "unsigned" / file).read_bytes()
     model = shutil.copytree(desk / name, tmp_path / "model")
-
     assert "sign" in scored(desk, model, pub, code=4)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_signature_of_another_model_is_refused(desk, model):
+def test_another_threshold_drops_or_renews_the_signature_and_says_so(desk, model):
+    """So does training anew in the place of a signed model."""
     screen("threshold", model, *FEWER, "--sign", desk / "theirs.pem")
     shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
-
     assert "of another model" in scored(desk, model, code=4)
 
-
-def test_a_signature_changes_no_other_byte_of_the_model(desk):
-    names = ("model.json", "arrays.npz", "validation.parquet", "report.html")
-
-    assert [(desk / "signed" / name).read_bytes() for name in names] == [
-        (desk / "unsigned" / name).read_bytes() for name in names
-    ]
-
-
-def test_another_threshold_drops_the_signature_and_says_so(desk, model):
-    said = screen("threshold", model, *FEWER).stderr
-
-    assert "the model was signed" in said
-    assert not (model / SIGNATURE).exists()
-    scored(desk, model, code=4)
-
-
-def test_another_threshold_renews_the_signature_where_a_key_is_given(desk, model):
-    said = screen("threshold", model, *FEWER, "--sign", desk / "ours.pem").stderr
-
-    assert "was signed" not in said
+    assert "was signed" not in screen("threshold", model, *FEWER, "--sign", desk / "ours.pem").stderr
     scored(desk, model)
-
-
-def test_training_anew_in_the_place_of_a_signed_model_says_that_it_is_unsigned(desk, model):
-    assert "the model was signed" in screen(*train(desk, "--out", model)).stderr
-    assert not (model / SIGNATURE).exists()
+    for change in (("threshold", model, *FEWER), train(desk, "--out", model)):
+        shutil.copy(desk / "signed" / SIGNATURE, model / SIGNATURE)
+        assert "the model was signed" in screen(*change).stderr
+        assert not (model / SIGNATURE).exists()
+        scored(desk, model, code=4)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -116,38 +87,32 @@ def test_training_anew_in_the_place_of_a_signed_model_says_that_it_is_unsigned(d
     content=st.binary(max_size=200) | st.text("0123456789abcdef", min_size=128, max_size=128).map(str.encode)
 )
 def test_no_made_up_signature_is_taken(desk, model, content):
+    """And an endless one is not read."""
     (model / SIGNATURE).write_bytes(content)
-
     with pytest.raises(ModelError):
         load_model(model, public_key(desk / "ours.pub"))
-
-
-def test_an_endless_signature_is_not_read(desk, model):
     (model / SIGNATURE).write_bytes(b"0" * 5000)
-
-    assert "5000 bytes" in scored(desk, model, code=4)
+    with pytest.raises(ModelError, match="5000 bytes"):
+        load_model(model, public_key(desk / "ours.pub"))
 
 
 @pytest.mark.parametrize("name", ["absent.pem", "past.csv", "ours.pub"])
 def test_what_is_no_signing_key_is_refused_before_anything_is_trained(desk, tmp_path, name):
     said = screen(*train(desk, "--out", tmp_path / "model", "--sign", desk / name), code=2).stderr
-
     assert name in said
     assert list(tmp_path.iterdir()) == []
 
 
 def test_keys_of_another_kind_with_a_password_or_open_to_others_are_refused(tmp_path):
-    ours = Ed25519PrivateKey.generate()
-    locked = pem(tmp_path / "locked", ours, BestAvailableEncryption(b"secret"))
-    other = generate_private_key(SECP256R1())
+    ours, other = Ed25519PrivateKey.generate(), generate_private_key(SECP256R1())
     bare = pem(tmp_path / "bare", ours)
     bare.chmod(0o640)
+    wrong = {
+        pem(tmp_path / "locked", ours, forms.BestAvailableEncryption(b"secret")): "no Ed25519 key",
+        pem(tmp_path / "other", other): "no Ed25519", bare: "chmod 600",
+    }  # fmt: skip
 
-    for path, words in (
-        (locked, "no Ed25519 key"),
-        (pem(tmp_path / "other", other), "no Ed25519"),
-        (bare, "chmod 600"),
-    ):
+    for path, words in wrong.items():
         with pytest.raises(Exception, match=words):
             private_key(path)
     with pytest.raises(Exception, match="no public Ed25519 key"):

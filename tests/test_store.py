@@ -1,64 +1,62 @@
-"""A model directory is whole, private, exact, and refused once a byte of it has changed."""
+"""A model directory is whole, private, exact, and refused once a byte has changed or of an old format."""
 
 import io
 import json
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
+from commands import screen
+from faults.desk import content, laid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening import read_cohort
+from screening import build, load_model, load_recipe, open_ledger, read_cohort, save_model
 from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
 from screening.io.columns import columns_of
-from screening.recipes.building import build, list_recipes, load_recipe
-from screening.store.loading import load_model
-from screening.store.model import Model, save_model
+from screening.ledger.database import SETTINGS
+from screening.recipes.building import list_recipes
+from screening.store.model import Model
 from screening.store.serialization import canonical, pack, unpack
 
 # A method whose state is no array is offered for comparison only; test_blend stores blends.
 RECIPES = [each for each in list_recipes() if each.persistable and not each.lacks]
 STORED = [each.name for each in RECIPES if each.machine != "blend"]
-CLASSES = {"multi_class": ["a", "b", "c"]}
-
-
 # Rows of two folds' machines: half of them are in both.
 FOLDS = (slice(0, 45), slice(15, 60))
+NEW = np.random.default_rng(5).normal(size=(30, 2))
+NAMES = ("model.json", "arrays.npz", "validation.parquet")
 
 
-def make_model(folder: Path, name: str, document: dict) -> Model:
+def make_model(name: str, document: dict) -> Model:
     """A small model of a recipe: two machines, trained on made-up rows that they share in part.
 
     `document`: of a trained model, for what no machine depends on.
     """
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(60, 2))
-    classes = CLASSES.get(load_recipe(name).machine, ["no", "yes"])
-    label = np.array(classes)[(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5).astype(int) * (len(classes) > 2)]
+    x = np.random.default_rng(3).normal(size=(60, 2))
+    recipe = load_recipe(name)
+    classes = {"multi_class": ["a", "b", "c"]}.get(recipe.machine, ["no", "yes"])
+    target = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) * (len(classes) > 2)
+    label = np.array(classes)[target]
     table = pd.DataFrame({"id": [f"{i:04}" for i in range(60)], "u": x[:, 0], "v": x[:, 1], "y": label})
-    table.to_csv(folder / "past.csv", index=False)
-    cohort = read_cohort(folder / "past.csv", id="id", label="y", positive=classes[1], need_label=True)
+    cohort = read_cohort(table, id="id", label="y", positive=classes[1], need_label=True)
     encoder = Encoder(cohort.contract).fit(cohort)
     encoded = encoder.transform(cohort)
-    recipe = load_recipe(name)
-    target = np.searchsorted(classes, label)
     machines = [build(recipe).fit(encoded[rows], target[rows]) for rows in FOLDS]
-    n_outputs = 1 if len(classes) == 2 else len(classes)
-    task = {"kind": "multi" if len(classes) > 2 else "binary", "classes": classes, "watched": [classes[1]]}
-    method = {"name": name, "text": recipe.text, "parameters": recipe.parameters}
-    point = {"class": classes[1]}
+    kind, n_outputs = {2: ("binary", 1), 3: ("multi", 3)}[len(classes)]
     document = document | {
-        "recipe": document["recipe"] | method,
+        "recipe": document["recipe"] | {"name": name, "text": recipe.text, "parameters": recipe.parameters},
         "contract": cohort.contract.to_dict(),
-        "task": document["task"] | task,
-        "operating_points": [document["operating_points"][0] | point],
+        "task": document["task"] | {"kind": kind, "classes": classes, "watched": [classes[1]]},
+        "operating_points": [document["operating_points"][0] | {"class": classes[1]}],
     }
     return Model(
         document=document, recipe=recipe, contract=cohort.contract, encoder=encoder,
@@ -74,8 +72,8 @@ def document(cohort, trained):
 
 
 @pytest.fixture(scope="module")
-def model(document, tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp("cohort"), "svm", document)
+def model(document):
+    return make_model("svm", document)
 
 
 @pytest.fixture(scope="module")
@@ -83,102 +81,75 @@ def saved(model, tmp_path_factory):
     return save_model(model, tmp_path_factory.mktemp("models") / "m", lambda _: "<p>page</p>")
 
 
-def test_the_held_out_table_has_the_same_bytes_with_any_pandas(model):
-    content = model.table_bytes
-
-    assert b"pandas" not in content
-    assert pd.read_parquet(io.BytesIO(content)).astype(model.validation.dtypes).equals(model.validation)
-
-
 @pytest.mark.parametrize("name", STORED)
 def test_a_loaded_model_scores_bit_for_bit_as_the_one_that_was_saved(name, document, tmp_path):
-    model = make_model(tmp_path, name, document)
-    x = np.random.default_rng(5).normal(size=(30, 2))
-
+    model = make_model(name, document)
     loaded = load_model(save_model(model, tmp_path / "m"))
-
     assert loaded.digest == model.digest
-    assert np.array_equal(loaded.scores(x), model.scores(x))
+    assert np.array_equal(loaded.scores(NEW), model.scores(NEW))
     assert np.array_equal(loaded.calibration, model.calibration)
     assert loaded.validation.equals(model.validation)
 
 
 def test_a_new_process_gives_the_same_bits(model, saved):
-    x = np.random.default_rng(5).normal(size=(30, 2))
+    """The held-out table has the same bytes with any pandas; only the owner can read it all."""
     code = (
         "import sys, numpy as np; from screening import load_model;"
         "x = np.random.default_rng(5).normal(size=(30, 2));"
         "sys.stdout.write(load_model(sys.argv[1]).scores(x).tobytes().hex())"
     )
-
     answer = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=True)
+    table = pd.read_parquet(io.BytesIO(model.table_bytes))
 
-    assert answer.stdout == model.scores(x).tobytes().hex()
-
-
-def vars_of(model: Model) -> dict:
-    return {name: getattr(model, name) for name in Model.__dataclass_fields__}
+    assert answer.stdout == model.scores(NEW).tobytes().hex()
+    assert b"pandas" not in model.table_bytes
+    assert table.astype(model.validation.dtypes).equals(model.validation)
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
 
 
 @given(st.data())
-def test_any_flipped_byte_of_the_document_or_the_arrays_is_refused(saved, tmp_path_factory, data):
-    name = data.draw(st.sampled_from(["model.json", "arrays.npz", "validation.parquet"]))
+def test_any_flipped_byte_or_missing_file_is_refused(saved, tmp_path_factory, data):
+    name = data.draw(st.sampled_from(NAMES))
     content = bytearray((saved / name).read_bytes())
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     folder = tmp_path_factory.mktemp("flipped")
-    for file in ("model.json", "arrays.npz", "validation.parquet"):
+    for file in {*NAMES} - {name}:
         (folder / file).write_bytes((saved / file).read_bytes())
-    (folder / name).write_bytes(content)
 
+    with pytest.raises(ModelError, match=name.replace(".", r"\.")):
+        load_model(folder)
+    (folder / name).write_bytes(content)
     with pytest.raises(ModelError):
         load_model(folder)
 
 
-@pytest.mark.parametrize("name", ["model.json", "arrays.npz", "validation.parquet"])
-def test_a_missing_file_is_refused_by_name(saved, tmp_path, name):
-    for file in {"model.json", "arrays.npz", "validation.parquet"} - {name}:
-        (tmp_path / file).write_bytes((saved / file).read_bytes())
-
-    with pytest.raises(ModelError, match=name.replace(".", r"\.")):
-        load_model(tmp_path)
-
-
-def test_a_newer_format_is_refused_with_the_remedy(saved, tmp_path):
+def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(model, saved, tmp_path):
+    """And a newer format, with the remedy."""
+    forged, arrays = replace(model), unpack(model.array_bytes)
+    forged.__dict__["array_bytes"] = pack(arrays | {"selftest/score": arrays["selftest/score"] + 0.01})
+    save_model(forged, tmp_path / "m")
     document = json.loads((saved / "model.json").read_bytes()) | {"format_version": 2}
     (tmp_path / "model.json").write_bytes(canonical(document))
 
+    with pytest.raises(ModelError, match="self-test"):
+        load_model(tmp_path / "m")
     with pytest.raises(ModelError, match="update screening"):
         load_model(tmp_path)
 
 
-def test_a_machine_that_scores_otherwise_than_when_it_was_trained_is_refused(model, tmp_path):
-    forged = Model(**vars_of(model))
-    arrays = unpack(model.array_bytes)
-    forged.__dict__["array_bytes"] = pack(arrays | {"selftest/score": arrays["selftest/score"] + 0.01})
-    save_model(forged, tmp_path / "m")
-
-    with pytest.raises(ModelError, match="self-test"):
-        load_model(tmp_path / "m")
-
-
 def test_arrays_with_objects_or_without_finite_values_are_never_written():
+    """Others are compressed, and come back as they were."""
+    arrays = {"a": np.zeros(100_000), "b": np.eye(2, 3), "c": np.array("x"), "d": np.ones((0, 2))}
+    content = pack(arrays)
+
+    assert len(content) < 5000
+    for name, value in unpack(content).items():
+        np.testing.assert_array_equal(value, arrays[name], strict=True)
     with pytest.raises(ValueError, match="Object arrays"):
         pack({"a": np.array([{}], dtype=object)})
     with pytest.raises(ValueError, match="finite"):
         pack({"a": np.array([np.nan])})
-
-
-def test_arrays_are_compressed_and_come_back():
-    arrays = {
-        "a": np.zeros(100_000), "b": np.arange(6).reshape(2, 3), "c": np.array("x"), "d": np.ones((0, 2)),
-    }  # fmt: skip
-    content = pack(arrays)
-    again = unpack(content)
-
-    assert len(content) < 5000
-    assert [(name, again[name].dtype, again[name].tolist()) for name in again] == [
-        (name, value.dtype, value.tolist()) for name, value in arrays.items()
-    ]
 
 
 def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
@@ -193,7 +164,44 @@ def test_a_pickle_in_the_place_of_an_array_is_refused_and_not_run(tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_only_the_owner_can_read_a_model(saved):
-    assert stat.S_IMODE(saved.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.iterdir()} == {0o600}
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model and a run with the key and the number of before; table, verdicts and ledger are of today."""
+    folder = laid(tmp_path_factory.mktemp("made"))
+    for document in (folder / "model" / "model.json", folder / "run" / "run.json"):
+        content = json.loads(document.read_bytes())
+        del content["format_version"]
+        document.write_bytes(canonical(content | {"format": 4}))
+    return folder
+
+
+COMMANDS = {
+    "score": ("score", "model", "tonight.csv", "--out", "new", "--ledger", "screening.db"),
+    "threshold": ("threshold", "model", "--g-mean", "--reason", "tried", "--ledger", "new.db"),
+    "report of a run": ("report", "run"),
+    "review": ("review", "run", "verdicts.json", "--ledger", "screening.db"),
+    "export": ("export", "run", "--to", "csv", "--out", "new.csv"),
+    "promote": ("promote", "model", "--series", "s", "--reason", "tried", "--ledger", "screening.db"),
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_model_or_run_of_before_is_refused_and_nothing_is_made_or_changed(made, monkeypatch, words):
+    monkeypatch.chdir(made)
+    before = content(made)
+    refused = screen(*words, code=4)
+    assert "was made by a version before the first release; " in refused.stderr
+    assert content(made) == before
+
+
+@pytest.mark.parametrize("how", [{"make": True}, {"read_only": True}])
+def test_a_ledger_of_before_is_refused_and_left_as_it_is(place, how):
+    with open_ledger(place, make=True) as ledger, ledger.writing() as connection:
+        connection.execute(SETTINGS.update().values(name="format", value="2"))
+    engine = sa.create_engine(place if "://" in place else f"sqlite:///{place}")
+
+    with pytest.raises(ModelError, match="made by a version before the first release; begin a new one"):
+        open_ledger(place, **how)
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(SETTINGS)).all() == [("format", "2")]
+    engine.dispose()

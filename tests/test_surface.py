@@ -1,61 +1,70 @@
-"""The Python surface: a notebook gets what the command writes, and `help()` is whole, its examples run."""
+"""The Python surface: a notebook gets what the command writes, Screen is a classifier, help() is whole."""
 
 import doctest
 import importlib
 import inspect
+import pickle
 import re
 import runpy
 import sys
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from flow_cohorts import patients, voxels, written
 from numpydoc.validate import validate
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import screening
-from screening import MinSensitivity, compare, read_cohort, save_model, score, train
-from screening.errors import ModelError, UsageError
-from screening.store.loading import load_model
+from screening import (
+    GMean,
+    MaxFlagRate,
+    MinSensitivity,
+    Screen,
+    compare,
+    load_model,
+    open_ledger,
+    read_cohort,
+    save_model,
+    score,
+    train,
+)
+from screening.errors import CohortError, ModelError, ScreenError, UsageError
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def model():
-    cohort = read_cohort(patients(), label="ill", positive="yes", id="patient")
-    return train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
+    return train(patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **ROLES)
 
 
 def test_a_table_in_memory_is_scored_as_the_file_is(model, tmp_path):
-    tonight = patients(60, seed=1).drop(columns="ill")
+    """And trained on as the cohort that is read of it."""
+    tonight, cohort = patients(60, seed=1).drop(columns="ill"), read_cohort(patients(), **ROLES)
     save_model(model, tmp_path / "model")
     score(load_model(tmp_path / "model"), written(tonight, tmp_path / "n.csv"), tmp_path / "run")
-
     in_memory = model.score_frame(tonight)
+    again = train(cohort, "logistic", rule=MinSensitivity(0.8), search=1, beside=())
 
     scores = pd.read_parquet(tmp_path / "run" / "scores.parquet")
     pd.testing.assert_frame_equal(in_memory, scores[list(in_memory)])
     pd.testing.assert_frame_equal(in_memory, model.score_frame(pa.Table.from_pandas(tonight)))
-
-
-def test_a_frame_is_trained_on_as_the_cohort_that_is_read_of_it(model):
-    roles = {"label": "ill", "positive": "yes", "id": "patient"}
-
-    again = train(patients(), "logistic", rule=MinSensitivity(0.8), search=1, beside=(), **roles)
-
     assert again.digest == model.digest
     with pytest.raises(UsageError, match="give label to read_cohort"):
-        train(read_cohort(patients(), **roles), label="ill")
+        train(cohort, label="ill")
 
 
 def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
-    night = written(patients(40, seed=2).drop(columns="ill"), tmp_path / "n.csv")
+    night = patients(40, seed=2).drop(columns="ill")
     run = score(model, night, tmp_path / "run", date="2026-03-01")
-    cohort = read_cohort(patients(), label="ill", positive="yes", id="patient")
+    cohort = read_cohort(patients(), **ROLES)
     compared = compare({"past": cohort}, ["logistic"], control="logistic", search=1)
-
     assert "trained on 240 rows" in model._repr_html_()
     assert "Night of 2026-03-01" in run._repr_html_()
     assert "<td>logistic</td>" in compared._repr_html_()
@@ -64,51 +73,33 @@ def test_a_notebook_shows_a_model_a_run_and_a_comparison(model, tmp_path):
 PUBLIC = [name for name in screening.__all__ if not name.startswith("_")]
 
 
+# ES01: one sentence may be all there is to say. SA01: thirteen names need no map of each other.
+LEFT_OUT = {"ES01", "SA01"}
+ROLES = {"label": "ill", "positive": "yes", "id": "patient"}
+
+
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_name_is_typed_throughout(name):
-    """A notebook's checker knows what each call gives: parameters and results all have their types."""
+def test_a_public_name_is_typed_and_documented_and_its_example_runs(name):
+    """A notebook's checker knows what each call gives; numpydoc finds nothing missing."""
     public = getattr(screening, name)
     methods = [each for key, each in vars(public).items() if key[0] != "_"]
     signatures = [inspect.signature(each) for each in filter(inspect.isfunction, [public, *methods])]
     types = [each.return_annotation for each in signatures] + [
         one.annotation for each in signatures for one in each.parameters.values() if one.name != "self"
     ]
-
-    assert inspect.Signature.empty not in types
-
-
-# ES01: one sentence may be all there is to say. SA01: thirteen names need no map of each other.
-LEFT_OUT = {"ES01", "SA01"}
-
-
-def path_of(name: str) -> str:
-    public = getattr(screening, name)
-    return f"{public.__module__}.{public.__qualname__}"
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_name_passes_numpydocs_checks(name):
-    wrong = [words for code, words in validate(path_of(name))["errors"] if code not in LEFT_OUT]
-
-    assert wrong == []
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_the_example_of_a_public_name_runs(name):
-    module = importlib.import_module(path_of(name).rpartition(".")[0])
-    public = getattr(screening, name)
+    errors = validate(f"{public.__module__}.{public.__qualname__}")["errors"]
+    module = importlib.import_module(public.__module__)
     (example,) = doctest.DocTestFinder(recurse=False).find(public, name, module, globs={})
-
     outcome = doctest.DocTestRunner().run(example, out=sys.stderr.write)
 
-    assert outcome.attempted >= 2
-    assert outcome.failed == 0
+    assert inspect.Signature.empty not in types
+    assert [words for code, words in errors if code not in LEFT_OUT] == []
+    assert outcome.attempted >= 2 and outcome.failed == 0
 
 
 def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     script = runpy.run_path(str(ROOT / "docs" / "plots.py"))
-
     drawn = script["pictures"]()
 
     pyplot.close("all")
@@ -120,15 +111,164 @@ def test_the_notebook_on_python_runs_and_draws_the_pictures_that_it_shows():
 
 
 def test_chances_that_were_not_earned_are_refused_with_the_reason(trained, cohort):
-    model = trained(cohort, "one_class", search=1)
-
-    with pytest.raises(ModelError, match="learns from patients without"):
-        model.predict_proba(patients(60, seed=1))
-
-
-def test_chances_of_several_watched_classes_are_refused():
     tissue = read_cohort(voxels(), label="tissue", group="patient", positive=["zone", "lesion"])
-    model = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
-
+    several = train(tissue, "one_vs_rest", search=1, folds=4, forward=False, beside=())
+    with pytest.raises(ModelError, match="learns from patients without"):
+        trained(cohort, "one_class", search=1).predict_proba(patients(60, seed=1))
     with pytest.raises(ModelError, match="several classes are watched"):
-        model.predict_proba(voxels(2, seed=5))
+        several.predict_proba(voxels(2, seed=5))
+
+
+QUICK = {"search": 1, "repeats": 1, "beside": (), "n_jobs": 1}
+PAST, NIGHT = patients(), patients(60, seed=1).drop(columns="ill")
+SAMPLES = files("screening.sample_cohorts")
+
+
+@pytest.fixture(scope="module")
+def screen():
+    return Screen("logistic", rule=MinSensitivity(0.8), **QUICK).fit(PAST, "ill", id="patient")
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    past = pd.read_csv(SAMPLES / "nosocomial_past.csv", dtype={"patient_id": str})
+    return Screen("logistic", **QUICK).fit(past, "infected", id="patient_id", drop="admission_date")
+
+
+@pytest.fixture(scope="module")
+def few():
+    return Screen("logistic", **QUICK).fit(patients(110), "ill", id="patient")
+
+
+EXPECTED = {
+    "check_estimators_pickle": "a fitted one holds rows of patients: `save` and `load`",
+    "check_classifiers_train": "flags go by the rule's threshold, and not by a chance of one half",
+    "check_estimators_dtypes": "twenty rows of noise: a model whose folds disagree is refused",
+    "check_classifiers_classes": "thirty rows: a model whose folds disagree is refused",
+}
+
+
+@parametrize_with_checks(
+    [Screen("logistic", rule=GMean(), independent=True, **QUICK)],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_predictions_are_the_flags_of_the_scored_table(screen):
+    """Labels keep their type; where the case sorts first, decisions turn round; classes are told apart."""
+    rows, x, ill = screen.score_frame(NIGHT), PAST.drop(columns="ill"), PAST["ill"]
+    words = ill.map({"yes": "a case", "no": "none"})
+    turned = clone(screen).fit(x, words, id="patient", positive="a case")
+    codes = clone(screen).fit(x, (ill == "yes").astype(int), id="patient")
+    tissue = Screen("one_vs_rest", folds=4, **QUICK).fit(voxels(), "tissue", group="patient")
+    new = voxels(2, seed=5).drop(columns="tissue")
+
+    assert screen.classes_.tolist() == ["no", "yes"] and screen.positive_ == "yes"
+    np.testing.assert_array_equal(screen.predict(NIGHT) == "yes", rows["flagged"])
+    np.testing.assert_array_equal(screen.decision_function(NIGHT) >= 0, rows["flagged"])
+    assert turned.classes_.tolist() == ["a case", "none"] and turned.positive_ == "a case"
+    np.testing.assert_allclose(turned.decision_function(NIGHT), -screen.decision_function(NIGHT))
+    np.testing.assert_array_equal(turned.predict(NIGHT) == "a case", rows["flagged"])
+    assert codes.classes_.dtype.kind == "i" and codes.positive_ == 1
+    assert set(codes.predict(NIGHT)) <= {0, 1}
+    assert set(tissue.predict(new)) <= set(tissue.classes_) == {"gland", "lesion", "zone"}
+    assert tissue.decision_function(new).shape == (len(new), 3)
+    assert not hasattr(tissue, "predict_proba")
+
+
+def test_chances_are_there_where_they_were_earned(few, calibrated):
+    night = pd.read_csv(SAMPLES / "nosocomial_night.csv", dtype={"patient_id": str})
+    chances = calibrated.predict_proba(night)
+    np.testing.assert_array_equal(chances[:, 1], calibrated.score_frame(night)["chance"])
+    with pytest.raises(AttributeError) as refused:
+        few.predict_proba(NIGHT)
+    assert "too few to calibrate" in str(refused.value.__cause__)
+
+
+def test_what_is_saved_is_loaded_and_nothing_is_pickled(screen, tmp_path):
+    """A frame with its label column, X with y, and an Arrow table give the same model."""
+    again = Screen.load(screen.save(tmp_path / "model"))
+    apart = clone(screen).fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    arrow = clone(screen).fit(pa.Table.from_pandas(PAST, preserve_index=False), "ill", id="patient")
+
+    assert (tmp_path / "model" / "report.html").exists()
+    assert again.model_.id == apart.model_.id == screen.model_.id and again.rule == screen.rule
+    np.testing.assert_array_equal(again.predict(NIGHT), screen.predict(NIGHT))
+    np.testing.assert_array_equal(arrow.predict(NIGHT), screen.predict(NIGHT))
+    with pytest.raises(TypeError, match=r"save\(directory\).*Screen.load"):
+        pickle.dumps(screen)
+
+
+def test_a_notebook_shows_the_head_of_the_page_and_no_patient(screen):
+    """Held-out scores are a frame, and a row's reasons too."""
+    shown, reasons = screen._repr_mimebundle_()["text/html"], screen.explain(NIGHT, NIGHT["patient"][3])
+
+    assert "Fit for local use?" in shown
+    assert not any(name in shown + repr(screen) for name in PAST["patient"])
+    assert "Fit for local use?" in screen.report() and "<iframe" in screen.report()._repr_html_()
+    assert "<pre>Screen(" in Screen()._repr_html_()
+    assert len(screen.held_out_) == len(PAST)
+    assert {"id", "fold", "label", "score"} <= set(screen.held_out_)
+    assert reasons["change"].abs().is_monotonic_decreasing
+    with pytest.raises(UsageError, match="no row of this table has this id"):
+        screen.explain(NIGHT, "nobody")
+
+
+def test_recipes_and_rules_are_searched_with_scikit_learn():
+    grid = {"recipe": ["svm", "logistic"], "rule": [GMean(), MaxFlagRate(0.3)]}
+    search = GridSearchCV(Screen(**QUICK), grid, scoring="roc_auc", cv=2, error_score="raise")
+    search.fit(PAST.drop(columns="ill"), PAST["ill"], id="patient")
+    assert search.best_params_.keys() == grid.keys()
+    assert len(search.predict(NIGHT)) == len(NIGHT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "column", "words"),
+    [
+        ({}, "ilk", "missing column 'ilk'; did you mean 'ill'"),
+        ({"rule": 0.9}, "ill", r"such as MinSensitivity\(0.9\), not 0.9"),
+        ({"recipe": "logistik"}, "ill", "did you mean 'logistic'"),
+    ],
+)
+def test_slips_of_a_first_hour_are_told_with_what_was_meant(screen, settings, column, words):
+    """Rows that break the contract are named and not left out of predictions."""
+    with pytest.raises(ScreenError, match=words):
+        Screen(**QUICK | settings).fit(PAST, column, id="patient")
+    with pytest.raises(CohortError, match="row 1"):
+        screen.predict(NIGHT.assign(crp=["?!"] + ["1"] * (len(NIGHT) - 1)))
+
+
+@pytest.fixture
+def pictures():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.usefixtures("pictures")
+def test_pictures_show_the_figures_of_the_page(screen, few, calibrated, tmp_path):
+    nights = {"2026-03-01": NIGHT, "2026-03-02": NIGHT.iloc[5:]}
+    with open_ledger(tmp_path / "l.db", make=True) as ledger:
+        for day, table in nights.items():
+            score(screen.model_, table, tmp_path / day, date=day, ledger=ledger)
+    flagged = sum(int(screen.score_frame(table)["flagged"].sum()) for table in nights.values())
+    point, patient = screen.model_.facts.operating_points[0], NIGHT["patient"][3]
+
+    reasons = screen.plot("contributions", NIGHT, patient)
+    bars = screen.plot("history", ledger=tmp_path / "l.db")
+
+    assert screen.plot().lines[-1].get_xdata()[0] == point.threshold
+    assert screen.plot("roc").lines[-1].get_ydata()[0] == point.sensitivity.value
+    changes = screen.explain(NIGHT, patient)["change"].tolist()
+    assert [bar.get_width() for bar in reasons.patches] == changes[::-1]
+    assert sum(bar.get_height() for bar in bars.patches) == flagged
+    assert len(calibrated.plot("calibration").lines) > 1
+    with pytest.raises(ModelError, match="too few to calibrate"):
+        few.plot("calibration")
+    wrong = {"pie": "there are trade_off, roc", "contributions": "are of", "history": "is of"}
+    for kind, words in wrong.items():
+        with pytest.raises(UsageError, match=words):
+            screen.plot(kind)

@@ -1,12 +1,20 @@
-"""From a labelled table to a model: what is tuned on what, and what is stored."""
+"""From a labelled table to a model, of one class or several: what is tuned on what, and what came later."""
+
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-from flow_cohorts import patients, written
+from flow_cohorts import patients
+from scipy.special import log_softmax
+from sklearn.metrics import accuracy_score
 
-from screening import load_model, read_cohort, save_model, train
+from screening import load_model, read_cohort, save_model, score, train
 from screening.contract.contract import Contract
 from screening.errors import CohortError, UsageError
+from screening.estimators.base import class_log_odds
+from screening.estimators.forests import RandomForest
+from screening.model_selection.train import split_by_time
 
 
 @pytest.fixture(scope="module")
@@ -15,68 +23,33 @@ def model(cohort, trained):
 
 
 def test_every_row_is_held_out_once_and_again_in_every_repeat(model, cohort, trained):
+    """Calibration holds the negatives alone; nothing depends on the number of threads."""
     columns = {"id", "held", "fold", "label", "score", "trained:score"}
-
-    once = trained(cohort, "svm", search=1, repeats=1).validation
-
-    assert sorted(model.validation["id"]) == sorted(once["id"]) == sorted(cohort.id)
-    assert set(once.columns) == columns
-    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
-
-
-def test_calibration_holds_the_negatives_alone(model):
+    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
     negatives = model.validation.loc[model.validation["label"] == "no", "score"]
 
+    assert sorted(model.validation["id"]) == sorted(once.validation["id"]) == sorted(cohort.id)
+    assert set(once.validation.columns) == columns
+    assert set(model.validation.columns) == columns | {"score@0", "score@1", "score@2"}
+    assert [len(each.ensemble.machines) for each in (once, twice, model)] == [5, 10, 15]
+    assert np.array_equal(twice.validation["score@0"], once.validation["score"])
     assert np.array_equal(model.calibration, np.sort(negatives))
-
-
-def test_the_result_does_not_depend_on_the_number_of_threads(cohort, model, trained):
-    again = trained(cohort, "svm", search=4, jobs=2)
-
-    assert again.digest == model.digest
-
-
-def test_a_parameter_fixed_by_the_caller_is_not_searched(cohort, trained):
-    fixed = trained(cohort, "svm", search=5, params={"C": 0.5})
-
-    assert {choice["C"] for choice in fixed.document["validation"]["search"]["candidates"]} == {0.5}
-    assert fixed.document["recipe"]["parameters"]["C"] == 0.5
-
-
-def test_a_one_class_recipe_learns_from_negatives_alone(cohort, trained):
-    alone = trained(cohort, "one_class", search=1)
-
-    negatives = {row.tobytes() for row in alone.encoder.transform(cohort.take(cohort.label == "no"))}
-    rows, _ = alone.ensemble.union
-    assert len(rows) > 0
-    assert {row.tobytes() for row in rows} <= negatives
-
-
-def test_patients_are_never_split_and_the_rare_class_is_watched(tissue, trained):
-    found = trained(tissue, "one_vs_rest", search=1, folds=4)
-
-    folds_of = found.validation.groupby("group")["fold"].nunique()
-    assert found.watched == ["lesion"]
-    assert (folds_of == 1).all()
-    assert np.sum(found.document["validation"]["confusion"]["counts"]) == tissue.n_rows
+    assert trained(cohort, "svm", search=4, jobs=2).digest == model.digest
 
 
 def test_a_sub_sample_is_stated_and_keeps_the_prevalence_of_the_table(cohort, trained):
-    part = trained(cohort, "svm", search=1, max_rows=150)
+    """A parameter that the caller fixes is not searched; a one-class recipe learns from negatives alone."""
+    part = trained(cohort, "svm", search=1, max_rows=150).document
+    fixed = trained(cohort, "svm", search=5, params={"C": 0.5}).document
+    alone = trained(cohort, "one_class", search=1)
+    negatives = {row.tobytes() for row in alone.encoder.transform(cohort.take(cohort.label == "no"))}
+    learned = {row.tobytes() for row in alone.ensemble.union[0]}
 
-    notes = " ".join(part.document["training"]["notes"])
-    assert "trained and validated on 150 of 240 rows" in notes
-    assert part.document["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
-
-
-def test_repeated_folds_add_machines_and_leave_every_row_one_score(cohort, trained):
-    once, twice = (trained(cohort, "svm", search=1, repeats=repeats) for repeats in (1, 2))
-
-    assert len(once.ensemble.machines) == 5
-    assert len(twice.ensemble.machines) == 10
-    assert len(twice.validation) == cohort.n_rows
-    assert np.array_equal(twice.validation["score@0"], once.validation["score"])
-    assert twice.operating_points[0]["n_positive"] == int((cohort.label == "yes").sum())
+    assert "trained and validated on 150 of 240 rows" in " ".join(part["training"]["notes"])
+    assert part["operating_points"][0]["prevalence"] == pytest.approx((cohort.label == "yes").mean())
+    assert {choice["C"] for choice in fixed["validation"]["search"]["candidates"]} == {0.5}
+    assert fixed["recipe"]["parameters"]["C"] == 0.5
+    assert learned and learned <= negatives
 
 
 @pytest.mark.parametrize(
@@ -88,23 +61,17 @@ def test_folds_are_dealt_again_where_nobody_asks_only_if_the_machines_average_to
     assert len(trained(cohort, recipe, search=1).ensemble.machines) == machines
 
 
-def test_several_classes_need_a_positive_value_or_a_multi_class_recipe(tissue):
+def test_labels_that_cannot_be_trained_on_are_refused(tissue):
+    """A row without a label is not taken for one without the condition."""
+    table = patients()
+    night = read_cohort(table.drop(columns="ill"), id="patient")
+    table.loc[:9, "ill"] = None
+    past = read_cohort(table, label="ill", id="patient")
+
     with pytest.raises(UsageError, match="--positive"):
         train(tissue, "svm", beside=())
-
-
-def test_a_cohort_without_labels_is_refused(tmp_path):
-    path = written(patients().drop(columns="ill"), tmp_path / "night.csv")
-
     with pytest.raises(UsageError, match="--label"):
-        train(read_cohort(path, id="patient"), "svm", beside=())
-
-
-def test_a_row_without_a_label_is_not_taken_for_one_without_the_condition(tmp_path):
-    table = patients()
-    table.loc[:9, "ill"] = None
-    past = read_cohort(written(table, tmp_path / "past.csv"), label="ill", id="patient")
-
+        train(night, "svm", beside=())
     with pytest.raises(CohortError, match=rf"column 'ill': 10 of {len(table)} rows have no label"):
         train(past, "logistic", search=1, beside=())
 
@@ -114,10 +81,174 @@ def test_a_column_that_holds_nothing_has_no_range_and_ends_no_training(tmp_path)
     whole = read_cohort(table.drop(columns="lactate"), label="ill", id="patient").contract.to_dict()
     features = whole["features"] | {"lactate": {"type": "number"}}
     contract = Contract.from_dict(whole | {"features": features, "feature_order": [*features]})
+    model = train(read_cohort(table, contract), "logistic", search=1, beside=())
+    facts = load_model(save_model(model, tmp_path / "model")).facts.training.features
 
-    saved = save_model(
-        train(read_cohort(table, contract), "logistic", search=1, beside=()), tmp_path / "model"
-    )
-
-    (lactate,) = [each for each in load_model(saved).facts.training.features if each.name == "lactate"]
+    (lactate,) = [each for each in facts if each.name == "lactate"]
     assert lactate.reference is lactate.seen is None
+
+
+ROLES = {
+    "id": "patient", "label": "ill", "time": "day", "subgroup": ["sex"], "capacity": 10,
+    "minutes_per_review": 4,
+}  # fmt: skip
+KINDS = {"fever": "number", "crp": "number", "ward": "category"}
+SETTINGS = {"search": 1, "beside": ()}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    table = patients(300, 0.25).assign(sex=np.where(np.arange(300) % 3 == 0, "f", "m"))
+    table["day"] = pd.date_range("2025-01-01", periods=300, freq="D").strftime("%Y-%m-%d")
+    features = {name: {"type": kind} for name, kind in KINDS.items()}
+    return read_cohort(table, Contract.from_dict({"cohort": ROLES, "features": features}), need_label=True)
+
+
+@pytest.fixture(scope="module")
+def dated(rows):
+    return train(rows, "svm_weighted", **SETTINGS)
+
+
+def test_the_past_ends_before_what_came_after_and_no_group_stands_on_both_sides(rows):
+    """Rows without a date belong to the past."""
+    groups = np.array([f"g{i % 40}" for i in range(300)], dtype=object)
+    time = rows.time.copy()
+    time[-5:] = np.datetime64("NaT", "ns")
+    past, later, cut = split_by_time(rows)
+    grouped_past, grouped_later, _ = split_by_time(rows, groups)
+    undated_past, undated_later, _ = split_by_time(replace(rows, time=time))
+
+    assert rows.time[past].max() < np.datetime64(cut) <= rows.time[later].min()
+    assert len(past) == 210 and len(past) + len(later) == len(undated_past) + len(undated_later) == 300
+    assert not set(groups[grouped_past]) & set(groups[grouped_later])
+    assert set(range(295, 300)) <= set(undated_past)
+
+
+def test_training_records_the_test_of_time_and_learns_nothing_from_what_came_after(dated, rows):
+    """Too few later cases are a stated reason."""
+    fever = np.where(np.arange(300) < 210, rows.values["fever"], 30.0)
+    label = np.where(np.arange(300) < 210, rows.label, "no")
+    changed = replace(rows, values={**rows.values, "fever": fever}), replace(rows, label=label.astype(object))
+    forward, other, few = (
+        each.facts.validation.forward
+        for each in (dated, *(train(each, "svm_weighted", **SETTINGS) for each in changed))
+    )
+    own, others = forward.classes["yes"], other.classes["yes"]
+
+    assert (forward.cut, forward.n_past, forward.n_later, forward.reason) == ("2025-07-30", 210, 90, None)
+    assert own.n_positive + own.n_negative == 90
+    assert others.threshold == own.threshold
+    assert others.sensitivity != own.sensitivity
+    assert "holds 0 cases; 5 are needed" in few.reason
+
+
+def test_a_night_and_its_page_show_all_of_it(dated, tmp_path):
+    night = patients(80, seed=7).assign(day="2026-01-31", sex=["f", None] + ["m"] * 78)
+    run = score(dated, night, tmp_path / "run", date="2026-01-31")
+    page = (run.directory / "report.html").read_text()
+    levels = {row["level"]: row["n"] for row in run.document["subgroups"]}
+
+    assert levels == {"f": None, "m": 78, None: None}
+    assert run.document["prevalence_estimate"]["low"] <= run.document["prevalence_estimate"]["value"]
+    for words in (
+        "Subgroups", "suppressed", "What a flag means here", "Temporal validation", "2025-07-30",
+        "Capacity is 10 reviews a night", "TRIPOD+AI", "Drift tonight",
+    ):  # fmt: skip
+        assert words in page
+
+
+QUICK = {"search": 1, "repeats": 1, "folds": 3, "beside": ()}
+
+
+def ward(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Three illnesses and patients without one; each column tells of one illness."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(["none", "A", "B", "C+"], n, p=[0.7, 0.12, 0.1, 0.08])
+    columns = {f"of_{name}": rng.normal(1.7 * (kind == name), 1.0) for name in ("A", "B", "C+")}
+    return pd.DataFrame({"id": [f"p{i}" for i in range(n)], "kind": kind} | columns)
+
+
+def model_of(folder, recipe: str, positive: str | list[str] | None):
+    past = read_cohort(ward(), label="kind", id="id", positive=positive, need_label=True)
+    return load_model(save_model(train(past, recipe, **QUICK), folder / "model"))
+
+
+def test_class_log_odds_are_those_of_the_probabilities():
+    """Of each class against the others, whatever number a row's logs are off by; of two, the second's."""
+    logs = np.random.default_rng(0).normal(size=(20, 4)) * 30
+    p = np.exp(log_softmax(logs, axis=1))
+    found = class_log_odds(logs)
+
+    sure = (p > 1e-6) & (p < 1 - 1e-6)
+    assert sure.sum() > 10
+    np.testing.assert_allclose(found[sure], np.log(p[sure] / (1 - p[sure])), rtol=1e-6)
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(class_log_odds(logs[:, :2]), logs[:, 1] - logs[:, 0])
+
+
+def test_rows_that_no_tree_gives_a_share_of_a_class_have_one_score():
+    """Rounding would spread them, and folds that are all but alike would seem to lie apart."""
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    y = np.digitize(x[:, 0], [-0.8, 0, 0.8])
+    forest = RandomForest(n_estimators=50).fit(x, y)
+    none = forest.predict_proba(x)[:, 3] == 0
+    assert none.sum() > 20
+    assert len(np.unique(forest.decision_function(x)[none, 3])) == 1
+
+
+@pytest.mark.parametrize("recipe", ["auto", "random_forest", "balanced_forest", "logistic", "one_vs_rest"])
+def test_each_positive_value_is_a_class_with_its_own_score_and_threshold(tmp_path, recipe):
+    """Each watched class ranks its own cases, and the predicted class keeps to how common classes are."""
+    model, tonight = model_of(tmp_path, recipe, ["A", "C+"]), ward(seed=1)
+    scores = model.score_frame(tonight.drop(columns="kind"))
+
+    assert model.watched == ["A", "C+"]
+    assert [point["class"] for point in model.operating_points] == ["A", "C+"]
+    assert set(model.facts.validation.calibration) == {"A", "C+"}
+    for name, other in (("A", "C+"), ("C+", "A")):
+        own = scores[f"score_{name}"]
+        assert own[tonight.kind == name].median() > own[tonight.kind == other].median()
+    assert accuracy_score(tonight.kind, scores["predicted"]) > (tonight.kind == "none").mean()
+
+
+def test_the_predicted_class_has_the_highest_chance_and_not_the_highest_score(tmp_path):
+    """A forest whose trees draw all classes alike scores rare ones high; chances know how rare they are."""
+    model, tonight = model_of(tmp_path, "balanced_forest", ["A", "C+"]), ward(seed=1)
+    scores = model.score_frame(tonight.drop(columns="kind"))
+    columns = [f"score_{name}" for name in model.facts.task.classes]
+    loudest = np.array(model.facts.task.classes)[scores[columns].to_numpy().argmax(axis=1)]
+    ill, told, loud = (float(np.mean(each != "none")) for each in (tonight.kind, scores.predicted, loudest))
+    assert abs(told - ill) < abs(loud - ill) - 0.05
+    assert accuracy_score(tonight.kind, scores.predicted) > accuracy_score(tonight.kind, loudest)
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "svm", "one_vs_rest"])
+def test_classes_joined_by_a_plus_are_one_class_also_when_a_labelled_night_is_scored(tmp_path, recipe):
+    model, tonight = model_of(tmp_path, recipe, "A+C+"), tmp_path / "night.csv"
+    ward(seed=1).to_csv(tonight, index=False)
+    run = score(model, str(tonight), tmp_path / "run", label="kind")
+    assert model.watched == ["A+C+"]
+    seen = run.document["evaluation"]["A+C+"]
+    assert seen["n_positive"] == ward(seed=1).kind.isin(["A", "C+"]).sum()
+
+
+@pytest.mark.parametrize("recipe", ["svm", "one_class"])
+def test_a_recipe_of_one_class_and_the_rest_refuses_two_and_says_how_to_ask(tmp_path, recipe):
+    """Under others the rare are watched where none is named."""
+    assert set(model_of(tmp_path, "logistic", None).watched) == {"B", "C+"}
+    with pytest.raises(UsageError, match=r"A, B are to be watched.*--positive A\+B, or take a recipe .*auto"):
+        model_of(tmp_path, recipe, ["A", "B"])
+
+
+def test_the_past_alone_is_asked_for_the_rare_classes_of_all_rows():
+    """Rare in the past alone may be another class: the temporal validation is of those that are watched."""
+    rng, late = np.random.default_rng(0), np.arange(600) > 420
+    shares = np.where(late[:, None], [0.5, 0.06, 0.44], [0.75, 0.2, 0.05])
+    kind = np.array([rng.choice(["none", "A", "B"], p=share) for share in shares])
+    table = pd.DataFrame({"kind": kind, "of_A": rng.normal(kind == "A"), "of_B": rng.normal(kind == "B")})
+    table["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(600), unit="D")
+    past = read_cohort(table, Contract(time="day"), label="kind", need_label=True)
+    model = train(past, "logistic", **QUICK)
+
+    assert (kind[~late] == "B").mean() < 0.5 / 3 < (kind[~late] == "A").mean()
+    assert model.watched == list(model.facts.validation.forward.classes) == ["A"]

@@ -180,9 +180,7 @@ def shift_of(night: np.ndarray, factor: float, chance: float = 5e-4):
     past = pd.DataFrame({"creatinine": DRAWS["creatinine"](np.random.default_rng(0), 600)})
     training = profile(columns_of(past), contract).features["creatinine"]
     conversion = Conversion(factor, 0.0, "", "", known=True)
-    return unit_shift(
-        night, training, [conversion], n_units=600, night_units=len(night), differs=True, chance=chance
-    )
+    return unit_shift(night, training, [conversion], night_units=len(night), differs=True, chance=chance)
 
 
 def test_a_conversion_that_a_ward_can_bring_too_is_never_sure():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from image_folders import folder_of
 from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
-from report_voxel_fixture import voxel_run
+from report_fixture import voxel_run
 
 from screening import read_cohort, score, train
 from screening.imaging.neighbourhood import on_grid, steps

@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from machines_cohort import problem_of, rows_and_labels, three_clouds, two_clouds
 
-from screening import TwoClassSVM
+from screening import TwoClassSVM, build
 from screening.kernels import Gaussian
-from screening.recipes.building import build, list_recipes
+from screening.recipes.building import list_recipes
 from screening.solvers import KernelRows, smo
 
 QUICK = {"n_remove": 2, "trials": 5, "n_estimators": 2, "n_rounds": 2}

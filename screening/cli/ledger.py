@@ -263,7 +263,7 @@ def promote(
     refuse_draft(loaded, model)
     name = series_of(loaded, series_from(series))
     with open_ledger(ledger) as book:
-        evidence = compare_nights(book, name, model_registry.scored_as(book, name, loaded.digest))
+        evidence = compare_nights(book, name, loaded.digest)
         head = model_registry.promote(book, name, loaded.digest, reason, evidence)
     answer = {"series": evidence.one.series, "champion": loaded.id, "entry": head.number}
     print_answer(answer | {"beside": evidence.to_dict() if as_json else agreement(evidence)}, as_json)

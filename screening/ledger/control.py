@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, groupby
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from screening.schemas.history import (
 from screening.schemas.run import ScoreCounts
 
 
-@dataclass(frozen=True)
-class _Share:
-    """What a chart counts on a night, and how that is said."""
-
+class _Share(NamedTuple):
     words: str
-    count: Callable[[NightRun], tuple[int, int]]
+    share: Callable[[NightRun], tuple[int, int]]  # Events, and what they are a share of.
     remedy: str
 
 
@@ -59,33 +56,13 @@ SHARES: dict[Measure, _Share] = {
 def control_charts(
     nights: Sequence[NightRun], changes: Sequence[ThresholdChange], promotions: Sequence[Promotion] = ()
 ) -> list[ControlChart]:
-    """The charts of a series.
-
-    `nights`: the runs in force, in order of time, as history shows them.
-    `changes`: changes of threshold that the trail holds.
-    `promotions`: those of this series.
-    Gives those that have anything to count, in the order of `SHARES`.
-    """
+    """The charts of a series that have anything to count, by its nights in force and its promotions."""
     rechosen, promoted = ({change.model_after[:12] for change in some} for some in (changes, promotions))
-    charts = []
-    for measure, share in SHARES.items():
-        phases = [_phase(began, share, runs) for began, runs in _phases(nights, rechosen, promoted)]
-        points = [point for phase in phases for point in phase.points]
-        if any(point.of for point in points):
-            signals = [_reason(measure, share, point) for point in points if point.outside]
-            charts.append(ControlChart(measure=measure, phases=phases, signals=signals))
-    return charts
-
-
-def _phases(
-    nights: Sequence[NightRun], rechosen: set[str], promoted: set[str]
-) -> Iterator[tuple[str, list[NightRun]]]:
-    """Nights under one model and threshold, with what was new on the first of them."""
-    before: NightRun | None = None
-    for model, group in groupby(nights, key=lambda night: night.model):
-        runs = list(group)
-        other_method = before is not None and before.recipe != runs[0].recipe
-        if before is None:
+    parted: list[tuple[str, list[NightRun]]] = []
+    for model, of_model in groupby(nights, key=lambda night: night.model):
+        runs = list(of_model)
+        other_method = bool(parted) and parted[-1][1][-1].recipe != runs[0].recipe
+        if not parted:
             began = "first night"
         elif model in promoted:
             began = "model promoted" + (", another method" if other_method else "")
@@ -93,17 +70,23 @@ def _phases(
             began = "method changed"
         else:
             began = "threshold changed" if model in rechosen else "model or threshold changed"
-        yield began, runs
-        before = runs[-1]
+        parted.append((began, runs))
+    charts = []
+    for measure, share in SHARES.items():
+        phases = [_phase(began, share.share, runs) for began, runs in parted]
+        points = [point for phase in phases for point in phase.points]
+        if any(point.of for point in points):
+            signals = [_reason(measure, share, point) for point in points if point.outside]
+            charts.append(ControlChart(measure=measure, phases=phases, signals=signals))
+    return charts
 
 
-def _phase(began: str, share: _Share, nights: Sequence[NightRun]) -> Phase:
-    counted = [share.count(night) for night in nights]
-    counts, sizes = np.array(counted, dtype=float).reshape(-1, 2).T
+def _phase(began: str, share: Callable[[NightRun], tuple[int, int]], nights: Sequence[NightRun]) -> Phase:
+    counted = [share(night) for night in nights]
+    counts, sizes = np.array(counted, dtype=float).T
     early = np.flatnonzero(sizes)[:BASELINE]
     usual = limits(counts[early], sizes[early])
-    ends = np.full((2, len(nights)), np.nan) if usual is None else np.array(usual.at(np.maximum(sizes, 1)))
-    ends = np.where(sizes, ends, np.nan)
+    ends = np.array(usual.at(np.maximum(sizes, 1))).T.tolist() if usual else [(None, None)] * len(nights)
     return Phase(
         began=began,
         baseline=len(early),
@@ -111,15 +94,10 @@ def _phase(began: str, share: _Share, nights: Sequence[NightRun]) -> Phase:
         centre=usual.centre if usual else None,
         spread=usual.spread if usual else None,
         points=[
-            ControlPoint(
-                night=night.night,
-                count=count,
-                of=of,
-                share=count / of if of else None,
-                low=None if np.isnan(low) else low,
-                high=None if np.isnan(high) else high,
-            )
-            for night, (count, of), low, high in zip(nights, counted, *ends.tolist(), strict=True)
+            ControlPoint(night=night.night, count=n, of=of, share=n / of, low=low, high=high)
+            if of
+            else ControlPoint(night=night.night, count=n, of=of, share=None, low=None, high=None)
+            for night, (n, of), (low, high) in zip(nights, counted, ends, strict=True)
         ],
     )
 
@@ -144,15 +122,12 @@ def drift_over(nights: Sequence[ScoreCounts]) -> DriftOver | None:
     """Test the scores of recent nights, under the model now in use, against those held out in training.
 
     A patient who stays for a week is one patient and not seven: the latest score counts. Nights of tables
-    whose rows no column names cannot be put together and are left out.
-
-    `nights`: of one model, oldest first. Its reason is None where there is no alarm; None where no
-    night can be put with others.
+    whose rows no column names cannot be put together and are left out; None where no other is left.
     """
     named = [night for night in nights if night.who]
     if not named:
         return None
-    cells = dict(chain.from_iterable(zip(night.who, night.cell, strict=True) for night in named))
+    cells = {who: cell for night in named for who, cell in zip(night.who, night.cell, strict=True)}
     training, n_patients = named[-1].known, len(cells)
     tested = shift(training, np.bincount(list(cells.values()), minlength=len(training)))
     if tested is None or n_patients < FEWEST:

@@ -11,8 +11,9 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
@@ -32,10 +33,6 @@ WAITING = ("new", "pending")
 """States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
 
 
-class Unchained(ModelError):
-    """The audit trail, or a row it vouches for, is not as it was written (exit code 4)."""
-
-
 TABLES = sa.MetaData()
 PROJECTED = sa.MetaData()
 """Tables that the trail makes; each row has the entry that it comes from."""
@@ -47,10 +44,6 @@ def _number(name: str, *, key: bool = False) -> sa.Column[int]:
 
 def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
     return [sa.Column(name, sa.Text, nullable=nullable) for name in names]
-
-
-def _flag(name: str) -> sa.Column[bool]:
-    return sa.Column(name, sa.Boolean, nullable=False)
 
 
 SETTINGS = sa.Table("screening_ledger", TABLES, *_texts("name", "value"), sa.PrimaryKeyConstraint("name"))
@@ -69,9 +62,8 @@ PARTS = sa.Table(
     TABLES,
     _number("entry", key=True),
     _number("part", key=True),
-    # `facts` is JSON that names no patient, and never changes; `names` a JSON list of texts, and `salts` a
-    # random salt of each, one behind the other. `gone`: of names that became stand-ins the digest of each as
-    # it was, by its place in the list.
+    # `facts`: JSON that names no patient, and never changes; `names`: a JSON list, and `salts` one of each;
+    # `gone`: of names that became stand-ins the digest of each as it was, by its place in the list.
     *_texts("what", "facts", "names"),
     sa.Column("salts", sa.LargeBinary, nullable=False),
     *_texts("gone"),
@@ -85,7 +77,7 @@ RUNS = sa.Table(
     *_texts("key"),
     _number("revision"),
     *_texts("series", "night", "model"),
-    _flag("shadow"),
+    sa.Column("shadow", sa.Boolean, nullable=False),
     # SHA-256 over the digests of the table's files: by it the same bytes on another night are told.
     *_texts("source", nullable=True),
     sa.UniqueConstraint("key", "revision"),
@@ -98,12 +90,11 @@ CASES = sa.Table(
     PROJECTED,
     _number("entry", key=True),
     sa.Column("case_id", sa.Text, primary_key=True),
-    # Null: not flagged, but drawn at random for review.
+    # `state`: null where it was not flagged, but drawn at random for review; `drawn`: flagged, and in the
+    # random audit; `judged`, `verdict`: night and word of the last verdict on an earlier night.
     *_texts("state", nullable=True),
     _number("nights"),
-    # Flagged, without a verdict and in the night's random audit.
-    _flag("drawn"),
-    # Night and word of the last verdict on an earlier night, as the page shows it.
+    sa.Column("drawn", sa.Boolean, nullable=False),
     *_texts("judged", "verdict", nullable=True),
 )
 
@@ -114,7 +105,7 @@ REVIEWS = sa.Table(
     PROJECTED,
     _number("entry", key=True),
     *_texts("key", "case_id", "series", "night"),
-    _flag("flagged"),
+    sa.Column("flagged", sa.Boolean, nullable=False),
     # `given`: when; `reviewer`: which of those who spoke on this case of this run, from 1.
     *_texts("verdict", "given"),
     _number("reviewer"),
@@ -154,17 +145,27 @@ ARTEFACTS = sa.Table(
     sa.Index("artefacts_by_place", "place"),
 )
 
-
-def by_bytes(connection: sa.Connection, column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    """A column of texts to order by as Python does: a server orders by the rules of a language."""
-    return column if connection.dialect.name == "sqlite" else sa.collate(column, "C")
-
-
 WAIT_SECONDS = 30
 # "scrn": by this SQLite, `file` and we tell a ledger from other databases; on a server tables are made under
 # a lock of this number.
 APPLICATION = 0x7363726E
 SERVER = "postgresql+psycopg"
+
+# What begins a transaction. Entries are chained, so there is no writing side by side, only one after the
+# other: a second writer waits.
+READING = {"sqlite": ["BEGIN"], "postgresql": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"]}
+WRITING = {
+    "sqlite": ["BEGIN IMMEDIATE"],
+    "postgresql": [
+        f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'",
+        f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE",
+    ],
+}
+MAKING = {"sqlite": ["BEGIN IMMEDIATE"], "postgresql": [f"SELECT pg_advisory_xact_lock({APPLICATION})"]}
+
+
+class Unchained(ModelError):
+    """The audit trail, or a row it vouches for, is not as it was written (exit code 4)."""
 
 
 def now() -> str:
@@ -172,48 +173,33 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-class Ledger:
-    """An open ledger.
+@dataclass(eq=False)
+class Ledger(AbstractContextManager["Ledger"]):
+    """An open ledger."""
 
-    `clock`: gives the time that entries are marked with, as ISO 8601 text in UTC.
-    """
+    engine: sa.Engine
+    clock: Callable[[], str] = now  # Gives the time that entries are marked with, as ISO 8601 text in UTC.
+    file: Path | None = None
 
-    def __init__(self, engine: sa.Engine, clock: Callable[[], str] = now, file: Path | None = None):
-        self.engine = engine
-        self.clock = clock
-        self.file = file
-
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> AbstractContextManager[sa.Connection]:
         """One consistent look at the ledger."""
-        with self._transaction("BEGIN", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ") as connection:
-            yield connection
+        return self._transaction(READING)
 
-    @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """One transaction; a second writer waits until it has ended.
-
-        Raises Locked: another writer did not end within half a minute.
-        """
-        # Entries are chained, so there is no writing side by side, only one after the other.
-        patience = f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"
-        alone = f"LOCK TABLE {TRAIL.name} IN EXCLUSIVE MODE"
-        with self._transaction("BEGIN IMMEDIATE", patience, alone) as connection:
-            yield connection
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """One transaction; Locked where another writer did not end within half a minute."""
+        return self._transaction(WRITING)
 
     def compact(self) -> None:
         """Write a file anew, so that nothing deleted is left in it; a server's tables are left."""
-        if self.file is not None:
-            with self._transaction("") as connection:
-                connection.exec_driver_sql("VACUUM")
+        with self._transaction({"sqlite": ["VACUUM"], "postgresql": []}):
+            pass
 
     @contextmanager
-    def _transaction(self, begin: str, *on_server: str) -> Iterator[sa.Connection]:
-        """A transaction; `begin`: how SQLite begins it, `on_server`: what PostgreSQL does first."""
+    def _transaction(self, begin: Mapping[str, Sequence[str]]) -> Iterator[sa.Connection]:
         try:
-            with self.engine.connect().execution_options(sqlite_begin=begin) as connection:
-                for statement in on_server if self.file is None else ():
-                    connection.execute(sa.text(statement))
+            with self.engine.connect() as connection:
+                for statement in begin[connection.dialect.name]:
+                    connection.exec_driver_sql(statement)
                 yield connection
                 connection.commit()
         except sa.exc.DBAPIError as error:
@@ -226,9 +212,6 @@ class Ledger:
     def close(self) -> None:
         """Let go of every connection."""
         self.engine.dispose()
-
-    def __enter__(self) -> Ledger:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -271,12 +254,17 @@ def open_ledger(
     'screening.db'
     """
     url = _url(place)
-    file = Path(str(url.database)) if url.drivername == "sqlite" else None
-    ledger = Ledger(_engine(url, make, read_only), clock, file)
+    if url.drivername == "sqlite":
+        file = Path(str(url.database))
+        ledger = Ledger(_sqlite(file, make, read_only), clock, file)
+    else:
+        try:
+            ledger = Ledger(sa.create_engine(url, connect_args={"connect_timeout": WAIT_SECONDS}), clock)
+        except ModuleNotFoundError:
+            needed = 'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
+            raise UsageError(needed) from None
     try:
         _check_tables(ledger, make)
-        if url.drivername == "sqlite" and not read_only:
-            _make_private(Path(str(url.database)))
     except BaseException:
         ledger.close()
         raise
@@ -284,33 +272,40 @@ def open_ledger(
 
 
 def _url(place: str | Path) -> sa.URL:
-    text, forms = str(place), f"write sqlite:///PATH or {SERVER}://user@host/database"
+    text = str(place)
     try:
         url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
     except (sa.exc.ArgumentError, ValueError):
-        raise UsageError(f"the ledger's URL cannot be read; {forms}") from None
+        url = sa.URL.create("none")
     if url.drivername in ("postgresql", "postgres", SERVER):
         return url.set(drivername=SERVER)
-    if url.drivername != "sqlite":
-        raise UsageError(f"a ledger is kept in sqlite or {SERVER}, not in {url.drivername}")
-    if url.database in (None, "", ":memory:"):
-        raise UsageError("a ledger in memory would remember nothing; give the path of a file")
-    if url.host or url.query or "\0" in str(url.database):
-        raise UsageError(f"the ledger's URL has more than a path; {forms}")
+    in_memory = url.database in (None, "", ":memory:")
+    if url.drivername != "sqlite" or in_memory or url.host or url.query or "\0" in text:
+        raise UsageError(
+            "a ledger is a file, or a database on PostgreSQL: write its path, sqlite:///PATH or "
+            f"{SERVER}://user@host/database"
+        )
     return url
 
 
-def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
-    if url.drivername == SERVER:
-        try:
-            return sa.create_engine(url, connect_args={"connect_timeout": WAIT_SECONDS})
-        except ModuleNotFoundError:
-            raise UsageError(
-                'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
-            ) from None
-    path = Path(str(url.database))
+def _sqlite(path: Path, make: bool, read_only: bool) -> sa.Engine:
+    """Refuse what is no ledger before anything of it is changed; begin one where that is wanted."""
     try:
-        _look(path, make)
+        if make and not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not path.is_file():
+            raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
+        with path.open("rb") as file:
+            head = file.read(100)
+        ours = int.from_bytes(head[68:72], "big") == APPLICATION
+        if head and (head[:16] != b"SQLite format 3\0" or not ours):
+            raise UsageError(f"{path} is not a ledger of this program; it was left as it is")
+        # Shut others out, but a group that was let in to write; SQLite's side files take over the mode.
+        status = path.stat()
+        kept = status.st_mode & (0o660 if status.st_mode & stat.S_IWGRP else 0o600)
+        if not read_only and stat.S_IMODE(status.st_mode) != kept and status.st_uid == os.geteuid():
+            path.chmod(kept)
         # What a killed writer left half-done is taken back at opening, by who may write.
         only = read_only and not (os.path.exists(f"{path}-journal") and os.access(path, os.W_OK))
     except OSError as error:
@@ -318,45 +313,12 @@ def _engine(url: sa.URL, make: bool, read_only: bool) -> sa.Engine:
     place = f"file:{quote(str(path.absolute()))}?mode={'ro' if only else 'rw'}"
     # By itself the driver begins late, and a second writer then fails at once instead of waiting its turn.
     by_hand = {"timeout": WAIT_SECONDS, "isolation_level": None}
-    engine = sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        if begin := connection.get_execution_options().get("sqlite_begin", "BEGIN"):
-            connection.exec_driver_sql(begin)
-
-    return engine
-
-
-def _look(path: Path, make: bool) -> None:
-    """Refuse what is no ledger before anything of it is changed; begin one where that is wanted."""
-    if not path.exists():
-        if not make:
-            raise UsageError(f"there is no ledger at {path}; `screen score --ledger {path}` begins one")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    if not path.is_file():
-        raise UsageError(f"{path} is no file, so it is no ledger")
-    with path.open("rb") as file:
-        head = file.read(100)
-    ours = int.from_bytes(head[68:72], "big") == APPLICATION
-    if head and (head[:16] != b"SQLite format 3\0" or not ours):
-        raise UsageError(f"{path} is not a ledger of this program; it was left as it is")
-
-
-def _make_private(path: Path) -> None:
-    """Shut others out, but a group that was let in to write; SQLite's side files take over the mode."""
-    status = path.stat()
-    mode = stat.S_IMODE(status.st_mode)
-    kept = mode & (0o660 if mode & stat.S_IWGRP else 0o600)
-    if mode != kept and status.st_uid == os.geteuid():
-        path.chmod(kept)
+    return sa.create_engine(f"sqlite:///{place}&uri=true", connect_args=by_hand)
 
 
 def _check_tables(ledger: Ledger, make: bool) -> None:
     """Refuse tables of another format; make them where there are none and that is wanted."""
-    one_at_a_time = [f"SELECT pg_advisory_xact_lock({APPLICATION})"] if make else []
-    with ledger._transaction("BEGIN IMMEDIATE" if make else "BEGIN", *one_at_a_time) as connection:
+    with ledger._transaction(MAKING if make else READING) as connection:
         if not sa.inspect(connection).has_table(SETTINGS.name):
             if not make:
                 raise UsageError("the ledger is empty; `screen score --ledger` begins one")

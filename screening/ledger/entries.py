@@ -32,8 +32,8 @@ NAME_COLUMNS = {
 }  # fmt: skip
 """By part, the columns of an entry's row that its names fill; a text fills the column of its part's name."""
 
-CASE_COLUMNS = ("state", "nights", "drawn", "judged", "verdict")
-"""What the facts of a part `cases` say of each, in this order."""
+CASE_COLUMNS = ("entry", "case_id", "state", "nights", "drawn", "judged", "verdict")
+"""The last five are what the facts of a part `cases` say of each, in this order."""
 
 KINDS: dict[str, type[Facts]] = {}
 
@@ -44,37 +44,29 @@ class Facts(Document):
     KIND: ClassVar[str]
     TABLE: ClassVar[sa.Table | None] = None
 
-    def __init_subclass__(cls, kind: str | None = None) -> None:
+    def __init_subclass__(cls, kind: str | None = None, table: sa.Table | None = None) -> None:
         if kind is not None:
-            cls.KIND, KINDS[kind] = kind, cls
+            cls.KIND, cls.TABLE, KINDS[kind] = kind, table, cls
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
-        """The rows of the tables that an entry comes to, some at a time; `parts`: those behind the facts."""
-        if self.TABLE is not None:
-            yield self.TABLE, [self.row(entry, parts)]
-
-    def row(self, entry: int, parts: Iterable[Part] = ()) -> dict[str, object]:
-        """The entry's row of `TABLE`."""
-        assert self.TABLE is not None
-        values: dict[str, object] = {"entry": entry}
+        """The rows of the tables that an entry comes to; `parts`: those behind the facts."""
+        if self.TABLE is None:
+            return
+        values: dict[str, object] = {column.name: getattr(self, column.name, None) for column in self.TABLE.c}
         for part in parts:
             columns = NAME_COLUMNS.get(part.what)
-            values |= (
-                {part.what: part.text} if columns is None else dict(zip(columns, part.names, strict=False))
+            named = (
+                {part.what: "".join(part.names)}
+                if columns is None
+                else zip(columns, part.names, strict=False)
             )
-        names = [column.name for column in self.TABLE.columns]
-        return {name: values.get(name, getattr(self, name, None)) for name in names}
+            values |= {name: text for name, text in dict(named).items() if name in values}
+        yield self.TABLE, [values | {"entry": entry}]
 
 
-class Night(NightFigures, Facts, kind="run"):
-    """A night of a series; it is entered with the counts of its cases by state, and with its revision.
-
-    Its parts `cases` have the cases, some thousand each, its part `lots` keyed hashes of patients
-    (`screening.data.ids.keyed_hashes`, by the digest of the run's model), and its part `columns` what its
-    features counted (`screening.monitoring.drift.Gates.counts`).
-    """
-
-    TABLE = RUNS
+class Night(NightFigures, Facts, kind="run", table=RUNS):
+    """A night of a series; its parts are keyed hashes of patients (`lots`), what its features counted
+    (`columns`), and the `cases`, some thousand each."""
 
     key: str  # Digest of model, input, settings, series and date.
     series: str
@@ -101,20 +93,16 @@ class Night(NightFigures, Facts, kind="run"):
 
     @property
     def source(self) -> str | None:
-        """SHA-256 over the digests of its table's files."""
         return source_digest(self.table)
 
     def rows(self, entry: int, parts: Iterable[Part]) -> Rows:
-        yield RUNS, [self.row(entry)]
+        yield from super().rows(entry, ())
         if self.begins:
             yield CHAMPIONS, [{"series": self.series, "entry": entry, "model": self.model}]
         for part in parts:
             if part.what == "cases":
                 cases = zip(part.names, part.facts, strict=True)
-                rows = [
-                    {"entry": entry, "case_id": name} | dict(zip(CASE_COLUMNS, facts, strict=True))
-                    for name, facts in cases
-                ]
+                rows = [dict(zip(CASE_COLUMNS, (entry, name, *facts), strict=True)) for name, facts in cases]
                 yield CASES, rows
 
 
@@ -123,11 +111,7 @@ def source_digest(table: str | None) -> str | None:
     return table and hashlib.sha256(table.encode()).hexdigest()
 
 
-class Reserved(Facts, kind="reserve"):
-    """A night that is being scored."""
-
-    TABLE = RESERVATIONS
-
+class Reserved(Facts, kind="reserve", table=RESERVATIONS):
     series: str
     night: str
 
@@ -138,11 +122,8 @@ class Accepted(Facts, kind="accept"):
     heads: Sequence[tuple[int, str]]
 
 
-class VerdictGiven(Facts, kind="verdict"):
-    """A reviewer's word on a case; its parts are the `case`, `by` whom, the login and token it was `entered`
-    with, and a `note`."""
-
-    TABLE = REVIEWS
+class VerdictGiven(Facts, kind="verdict", table=REVIEWS):
+    """A word on a case; its parts are the `case`, `by` whom, what it was `entered` with, and a `note`."""
 
     key: str
     series: str
@@ -167,14 +148,10 @@ class ModelChange(Facts):
 
 
 class ThresholdChosen(ModelChange, kind="threshold"):
-    """Another threshold."""
-
     classes: Sequence[ChangedClass] = ()
 
 
 class Approved(ModelChange, kind="approve"):
-    """A draft approved."""
-
     by: str
     date: str
 
@@ -184,14 +161,10 @@ class SealedAnew(ModelChange, kind="seal"):
 
 
 class Promoted(ModelChange, kind="promote"):
-    """A model scored in shadow made champion, and what its nights beside the champion's had shown."""
-
     evidence: NightsBeside
 
 
 class Retrained(Facts, kind="retrain"):
-    """A model trained on the verdicts; the champion stays."""
-
     series: str
     champion: str
     model: str
@@ -199,32 +172,25 @@ class Retrained(Facts, kind="retrain"):
 
 
 class Retired(Facts, kind="retire"):
-    """A series that no further night is waited for; `last` is its last."""
-
     series: str
     last: str
 
 
 class GivenUp(Facts, kind="give_up"):
-    """A night that is no longer waited for, nor tried again."""
-
     series: str
     night: str
 
 
 class Acknowledged(Facts, kind="acknowledge"):
-    """Reasons for attention that rest until after a day: their codes, and columns where they have one."""
+    """Reasons for attention that rest until after a day, by code and column."""
 
     series: str
     causes: Sequence[tuple[str, str | None]]
     until: str
 
 
-class HandedOut(Facts, kind="artefact"):
-    """A file or directory with patients' names; its parts are the `patient` of a page of one case, and the
-    `place`."""
-
-    TABLE = ARTEFACTS
+class HandedOut(Facts, kind="artefact", table=ARTEFACTS):
+    """What has patients' names; its parts are the `patient` of a page of one case, and the `place`."""
 
     what: str
     sha256: str | None
@@ -235,12 +201,11 @@ class HandedOut(Facts, kind="artefact"):
 
 
 class Erasing(Facts):
-    """Names that became stand-ins: entry, part, places in it, and the digest of what stands there now.
+    """Names that became stand-ins."""
 
-    `left`: keys of runs that named one of those erased, and of which something could not be reached.
-    """
-
+    # Entry, part, places in it, and the digest of what stands there now.
     erased: Sequence[tuple[int, int, Sequence[int], str]]
+    # Keys of runs that named one of those erased, and of which something could not be reached.
     left: Sequence[str] = ()
 
 
@@ -253,21 +218,26 @@ class Purged(Erasing, kind="purge"):
 
 
 def append(connection: sa.Connection, recorded: str, facts: Facts, *parts: Part | Iterable[Part]) -> Head:
-    """Add an entry at the end, and bring it into the tables; in a transaction that nobody else writes in.
-
-    `parts`: what stands behind the facts; of many cases an iterable of parts.
-    """
+    """Add an entry at the end, with parts behind its facts, and bring it into the tables."""
     behind = chain.from_iterable([part] if isinstance(part, Part) else part for part in parts)
     head = trail.write(connection, recorded, facts.KIND, chain([Part("facts", facts.to_dict())], behind))
     project(connection, trail.entries(connection, trail.TRAIL.c.number == head.number))
     return head
 
 
-def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
-    """What an entry states, and the parts behind it.
+def project(
+    connection: sa.Connection, entries: Iterable[Entry], tables: Mapping[str, sa.Table] = PROJECTED.tables
+) -> None:
+    """Write what entries come to into `tables`: all that these hold."""
+    for entry in entries:
+        facts, parts = facts_in(entry)
+        for table, rows in facts.rows(entry.number, parts):
+            if rows:
+                connection.execute(tables[table.name].insert(), list(rows))
 
-    Raises ModelError: naming the entry, where this version does not know what it says.
-    """
+
+def facts_in(entry: Entry) -> tuple[Facts, Iterator[Part]]:
+    """What an entry states, and the parts behind it (ModelError where this version does not know it)."""
     parts, title = iter(entry.parts), f"entry {entry.number} of the audit trail ({entry.kind})"
     first, kind = next(parts, None), KINDS.get(entry.kind)
     if kind is None or first is None or not isinstance(first.facts, dict):
@@ -293,22 +263,8 @@ def stated(connection: sa.Connection, kind: type[Kind]) -> Iterator[Stated[Kind]
     for entry in trail.entries(connection, trail.TRAIL.c.kind.in_(kinds)):
         facts, parts = facts_in(entry)
         assert isinstance(facts, kind), "it is of one of these kinds"
-        reason = next((part.text for part in parts if part.what == "reason"), None)
+        reason = next(("".join(part.names) for part in parts if part.what == "reason"), None)
         yield Stated(entry.number, entry.recorded, facts, reason)
-
-
-def project(
-    connection: sa.Connection, entries: Iterable[Entry], tables: Mapping[str, sa.Table] = PROJECTED.tables
-) -> None:
-    """Write what entries come to: all that the tables hold.
-
-    `tables`: by name, those that are written; others of the same columns to compare with.
-    """
-    for entry in entries:
-        facts, parts = facts_in(entry)
-        for table, rows in facts.rows(entry.number, parts):
-            if rows:
-                connection.execute(tables[table.name].insert(), list(rows))
 
 
 def nights_at(connection: sa.Connection, entries: Sequence[int]) -> dict[int, Night]:
@@ -324,8 +280,7 @@ def scores_at(connection: sa.Connection, nights: Mapping[int, Night]) -> dict[in
     hashes, scores = trail.parts_of(connection, [*nights], "lots"), {}
     for entry, night in nights.items():
         if night.drift is not None:
-            part = hashes[entry]
-            kept = [n for n, name in enumerate(part.names) if not name.startswith(STAND_IN)]
-            who, cells = [int(part.names[n]) for n in kept], [part.facts[n] for n in kept]
-            scores[entry] = night.drift.replace(who=who, cell=cells)
+            lots = zip(hashes[entry].names, hashes[entry].facts, strict=True)
+            kept = [(int(name), cell) for name, cell in lots if not name.startswith(STAND_IN)]
+            scores[entry] = night.drift.replace(who=[who for who, _ in kept], cell=[cell for _, cell in kept])
     return scores

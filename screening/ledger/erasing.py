@@ -13,12 +13,11 @@ import hashlib
 import re
 import secrets
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, groupby
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,7 +26,7 @@ from screening.errors import UsageError
 from screening.ledger import register, trail
 from screening.ledger.database import PARTS, PROJECTED, TRAIL, Ledger
 from screening.ledger.entries import STAND_IN, Erasing, Forgotten, Purged, append, project, stated
-from screening.ledger.trail import IDS, Part
+from screening.ledger.trail import IDS, SALT, Part
 
 GONE = "[erased]"
 STANDS_IN = re.compile(rf"({STAND_IN}[0-9a-f]{{16}}|{re.escape(GONE)})?")
@@ -52,21 +51,12 @@ class Scope:
             return self.patient is not None
         return (self.before is None or night < self.before) and self.series in (None, series)
 
-    def may_be_in(self, row: Any) -> bool:
-        """Whether a part's row may name one of them."""
-        if self.patient is None or row.what == "lots":
-            return True
-        if row.what in IDS:
-            return trail.plain(self.patient)[1:-1] in row.names
-        return self.patient in "".join(trail.read_in(row.entry, row.names))
-
     def without(self, words: Sequence[str]) -> list[str]:
         """Words of which those that name the patient are gone."""
         left, text = list(words), "".join(words)
         starts = [0, *accumulate(map(len, words))]
         for match in re.finditer(rf"(?<!\w){re.escape(str(self.patient))}(?!\w)", text):
-            first = bisect_right(starts, match.start()) - 1
-            end = bisect_left(starts, match.end())
+            first, end = bisect_right(starts, match.start()) - 1, bisect_left(starts, match.end())
             left[first:end] = [GONE] + [""] * (end - first - 1)
         return left
 
@@ -90,34 +80,43 @@ def erase(
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    `action`: one of "forget", "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them
-    in places that could not be reached; the trail keeps these.
-    Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and `mentions`:
-    texts on others in which the id stood as a word.
+    `action`: "forget" or "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them in
+    places that could not be reached. Returns how many `nights` had names taken out, their `cases`, `verdicts`
+    with their notes, and `mentions`: texts on others in which the id stood as a word.
     """
-    counts = Counter({"nights": 0, "cases": 0, "verdicts": 0, "mentions": 0})
-    if dry_run:
-        with ledger.reading() as connection:
-            deque(_changes(connection, scope, counts), 0)
-        return dict(counts)
-    with ledger.writing() as connection:
+    names, nights, erased = Counter[str](), set[int](), []
+    with ledger.reading() if dry_run else ledger.writing() as connection:
         if connection.dialect.name == "sqlite":
             # Or what was deleted would stand in the file until its place is needed again.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        erased = []
-        for entry, number, part, names in _changes(connection, scope, counts):
-            places = _replace(connection, entry, number, part, names)
-            erased.append((entry, number, places, digest_of_stand_ins(names, places)))
-        if erased or not unreached(connection).keys() >= set(left):
+        for entry, number, part, after in _changes(connection, scope):
+            places = [
+                n for n, (old, new) in enumerate(zip(part.names, after.names, strict=True)) if old != new
+            ]
+            names[part.what] += len(places)
+            names["mentions"] += GONE in after.names and part.what != PLACE
+            nights |= {entry} if part.what in ("cases", "lots") else set()
+            erased.append((entry, number, places, digest_of_stand_ins(after.names, places)))
+            if not dry_run:
+                salts, gone = bytearray(part.salts), dict(part.gone)
+                for n in places:
+                    gone[str(n)] = part.leaf(n, part.names[n]).hex()
+                    salts[SALT * n : SALT * (n + 1)] = bytes(SALT)
+                stored = replace(after, salts=bytes(salts), gone=gone).stored()
+                here = (PARTS.c.entry == entry) & (PARTS.c.part == number)
+                connection.execute(PARTS.update().where(here).values(stored))
+        if not dry_run and (erased or not unreached(connection).keys() >= set(left)):
             facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
             for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():
                     connection.execute(table.delete().where(table.c.entry.in_(numbers)))
                 project(connection, trail.entries(connection, TRAIL.c.number.in_(numbers)))
-    # Whatever earlier writers, or one that was killed here, left on free pages.
-    ledger.compact()
-    return dict(counts)
+    if not dry_run:
+        # Whatever earlier writers, or one that was killed here, left on free pages.
+        ledger.compact()
+    counted = {"nights": len(nights), "cases": names["cases"], "verdicts": names["case"]}
+    return counted | {"mentions": names["mentions"]}
 
 
 def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
@@ -125,27 +124,11 @@ def digest_of_stand_ins(names: Sequence[str], places: Sequence[int]) -> str:
     return hashlib.sha256(trail.plain([[place, names[place]] for place in places]).encode()).hexdigest()
 
 
-def _replace(
-    connection: sa.Connection, entry: int, number: int, part: Part, names: Sequence[str]
-) -> list[int]:
-    """Put stand-ins where names stood; gives the places of those that did."""
-    places = [n for n, (old, new) in enumerate(zip(part.names, names, strict=True)) if old != new]
-    salts, gone = bytearray(part.salts), dict(part.gone)
-    for n in places:
-        gone[str(n)] = part.leaf(n, part.names[n]).hex()
-        salts[trail.SALT * n : trail.SALT * (n + 1)] = bytes(trail.SALT)
-    after = trail.stored(replace(part, names=names, salts=bytes(salts), gone=gone))
-    connection.execute(PARTS.update().where(PARTS.c.entry == entry, PARTS.c.part == number).values(after))
-    return places
-
-
-def _changes(
-    connection: sa.Connection, scope: Scope, counts: Counter[str]
-) -> Iterator[tuple[int, int, Part, Sequence[str]]]:
-    """Entry, number and names of the parts in which something goes, and what is to stand there."""
+def _changes(connection: sa.Connection, scope: Scope) -> Iterator[tuple[int, int, Part, Part]]:
+    """Entry and number of the parts in which names go, what stands there and what is to."""
     # By series and name, so that a case of several nights is one case still.
     stand_ins: dict[tuple[str, str], str] = defaultdict(lambda: f"{STAND_IN}{secrets.token_hex(8)}")
-    first, nights = PARTS.alias(), set[int]()
+    first = PARTS.alias()
     chosen = (
         sa.select(PARTS, first.c.facts.label("stated"))
         .join(first, (first.c.entry == PARTS.c.entry) & (first.c.part == 0))
@@ -153,41 +136,29 @@ def _changes(
     )
     # What still lies somewhere is for the next attempt.
     kept = {one.entry for one in register.current_artefacts(connection) if one.what == "case"}
-    for entry, of_entry in groupby(trail.paged(connection, chosen), key=lambda row: row.entry):
-        goes = False  # The one case that the entry is about.
-        for row in of_entry if entry not in kept else ():
-            # What cannot speak of the patient is left unread: years of nights are much to read.
-            if not goes and not scope.may_be_in(row):
-                continue
-            facts, part = trail.read_in(entry, row.stated), trail.part_in(row)
-            if not scope.has_night(facts.get("night"), facts.get("series")):
-                break
-            old, what, patient = list(part.names), part.what, scope.patient
-            if what in IDS:
-                series = str(facts.get("series"))
-                if patient is not None and what == "lots":
+    rows = trail.paged(connection, chosen)
+    for (entry, text), of_entry in groupby(rows, key=lambda row: (row.entry, row.stated)):
+        facts, is_patients = trail.read_in(entry, text), False
+        night, series = facts.get("night"), facts.get("series")
+        for row in of_entry if entry not in kept and scope.has_night(night, series) else ():
+            part, patient = trail.part_in(row), scope.patient
+            names: Sequence[str]
+            if part.what in IDS:
+                if patient is not None and part.what == "lots":
                     patient = str(_hash(patient, facts["model"]))
-                new = [
-                    stand_ins[series, name]
+                names = [
+                    stand_ins[str(series), name]
                     if patient in (None, name) and not name.startswith(STAND_IN)
                     else name
-                    for name in old
+                    for name in part.names
                 ]
-                n_gone = sum(before != after for before, after in zip(old, new, strict=True))
-                if what in ("case", "patient"):
-                    goes = bool(n_gone)
-                elif n_gone:
-                    nights.add(entry)
-                counts["verdicts"] += n_gone if what == "case" else 0
-                counts["cases"] += n_gone if what == "cases" else 0
-            elif (patient is None and what != PLACE) or (goes and what != ENTERED):
-                new = [""] * len(old)
+                is_patients |= part.what in ("case", "patient") and names != part.names
+            elif (patient is None and part.what != PLACE) or (is_patients and part.what != ENTERED):
+                names = [""] * len(part.names)
             else:
-                new = old if patient is None else scope.without(old)
-                counts["mentions"] += new != old and what != PLACE
-            if new != old:
-                yield entry, row.part, part, new
-    counts["nights"] += len(nights)
+                names = part.names if patient is None else scope.without(part.names)
+            if names != part.names:
+                yield entry, row.part, part, replace(part, names=names)
 
 
 def before_age(age: str, today: datetime.date) -> str:

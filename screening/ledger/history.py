@@ -6,48 +6,25 @@ Of two models of a series, or of two series: whom both flag, whom only one, and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.ledger import review_stats as reviews
-from screening.ledger import trail, verifying
+from screening.ledger import entries, trail, verifying
 from screening.ledger.control import RECENT_NIGHTS, control_charts, drift_over
 from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, WAITING, Ledger
-from screening.ledger.entries import (
-    Facts,
-    Night,
-    Promoted,
-    Retired,
-    Retrained,
-    ThresholdChosen,
-    nights_at,
-    scores_at,
-    stated,
-)
-from screening.ledger.model_registry import champions, every_series, find_series, no_shadow
+from screening.ledger.model_registry import NO_SHADOW, champions, every_series, find_series, in_shadow
 from screening.ledger.nights import current_runs
+from screening.ledger.review_stats import judged_share, review_figures, tally
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
-from screening.schemas.history import (
-    Flagging,
-    HistoryDocument,
-    JudgedShare,
-    NightFigures,
-    NightRun,
-    NightsBeside,
-    Promotion,
-    Retirement,
-    Retraining,
-    SeriesFacts,
-    ThresholdChange,
-    Trail,
-    Workload,
-)
+from screening.schemas import history as documents
+from screening.schemas.history import NightFigures, NightRun, NightsBeside, Promotion, ThresholdChange
 from screening.spelling import DIGITS, shown_series
 
-Change = TypeVar("Change", ThresholdChange, Promotion, Retraining, Retirement)
+Change = TypeVar("Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement)
 
 
 def history(
@@ -88,8 +65,8 @@ def history(
     with ledger.reading() as connection:
         head = verifying.verify(connection, printed) if verify else trail.head(connection)
         one = None if series is None else find_series(connection, series)
-        changes = _changes(connection, one, ThresholdChosen, ThresholdChange)
-        promotions = _changes(connection, one, Promoted, Promotion)
+        changes = _changes(connection, one, entries.ThresholdChosen, ThresholdChange)
+        promotions = _changes(connection, one, entries.Promoted, Promotion)
         names = sa.select(RUNS.c.series).where(
             ~RUNS.c.shadow, sa.literal(one is None) | (RUNS.c.series == one)
         )
@@ -101,29 +78,31 @@ def history(
             of_series, sums = _series(connection, name, changes, promotions)
             runs |= of_series
             facts.append(sums)
-        document = HistoryDocument(
+        # What entries say: to look for what is gone all parts would have to be read.
+        erased = [
+            place
+            for some in verifying.erasures(connection).values()
+            for places, _ in some
+            for place in places
+        ]
+        document = documents.HistoryDocument(
             runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
             series=facts,
             threshold_changes=changes,
             promotions=promotions,
-            retrainings=_changes(connection, one, Retrained, Retraining),
-            retirements=_changes(connection, one, Retired, Retirement),
-            audit=Trail(
-                entries=head.number,
-                head=head.digest,
-                verified=verify,
-                erased=verifying.count_erased(connection),
-            ),
+            retrainings=_changes(connection, one, entries.Retrained, documents.Retraining),
+            retirements=_changes(connection, one, entries.Retired, documents.Retirement),
+            audit=documents.Trail(entries=head.number, head=head.digest, verified=verify, erased=len(erased)),
         )
     return document.to_dict()
 
 
 def _changes(
-    connection: sa.Connection, series: str | None, kind: type[Facts], document: type[Change]
+    connection: sa.Connection, series: str | None, kind: type[entries.Facts], document: type[Change]
 ) -> list[Change]:
     """Changes of threshold or champion, in order: all, or those made for this series or for every one."""
     changes = []
-    for change in stated(connection, kind):
+    for change in entries.stated(connection, kind):
         values = dict(change.facts) | change._asdict()
         if series is None or values["series"] in (None, series):
             values["series"] = values["series"] and shown_series(values["series"])
@@ -136,119 +115,132 @@ def _series(
     series: str,
     changes: Sequence[ThresholdChange],
     promotions: Sequence[Promotion],
-) -> tuple[Mapping[int, NightRun], SeriesFacts]:
+) -> tuple[Mapping[int, NightRun], documents.SeriesFacts]:
     """The runs of a series by their entries, in order of their nights, and what those in force add up to."""
     chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
     chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
-    rows = connection.execute(chosen).all()
-    entered = nights_at(connection, [row.entry for row in rows])
-    verdicts = ordered_verdicts(connection, REVIEWS.c.series == series)
-    on_run = defaultdict(list)
+    rows, shown = connection.execute(chosen).all(), shown_series(series)
+    entered, in_force = entries.nights_at(connection, [row.entry for row in rows]), {}
+    verdicts, on_run = ordered_verdicts(connection, REVIEWS.c.series == series), defaultdict(list)
+    for row in rows:
+        in_force[row.night] = row.entry
     for verdict in verdicts:
         on_run[verdict.key].append(verdict)
-    last = {row.night: row.entry for row in rows}.values()
-    runs = {row.entry: _run(row, entered[row.entry], on_run[row.key], row.entry in last) for row in rows}
-    nights, newest = [runs[entry] for entry in last], entered[rows[-1].entry]
-    cases = _judged_or_drawn(connection, series, [*last])
-    flagged = reviews.flagged_samples([(runs[entry], cases[entry]) for entry in last], verdicts)
-    unflagged = [reviews.unflagged_sample(runs[entry], on_run[entered[entry].key]) for entry in last]
-    recent = {entry: entered[entry] for entry in [*last][-RECENT_NIGHTS:]}
-    scores = scores_at(connection, {n: night for n, night in recent.items() if night.model == newest.model})
-    # A patient flagged on five nights is one patient: counted by the last word on them.
-    words = {verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values()
-    shown = shown_series(series)
-    return runs, SeriesFacts(
+    runs = {}
+    for row in rows:
+        night, words = entered[row.entry], {True: list[str](), False: list[str]()}
+        for verdict in on_run[row.key]:
+            words[verdict.flagged].append(verdict.verdict)
+        figures = {name: getattr(night, name) for name in NightFigures.model_fields}
+        runs[row.entry] = NightRun(
+            **figures | {"model": row.model[:12]},
+            night=row.night,
+            revision=row.revision,
+            series=shown,
+            recorded=row.recorded,
+            in_force=row.entry == in_force[row.night],
+            flag_rate=night.flagged / night.scored if night.scored else None,
+            minutes=night.review_minutes,
+            verdicts=tally(words[True]),
+            ppv=judged_share(tally(words[True])),
+            sample=tally(words[False]),
+        )
+    last = list(in_force.values())
+    nights, newest = [runs[entry] for entry in last], entered[last[-1]]
+    # Flagged cases in the random audit, or ever judged in the series.
+    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.series == series, REVIEWS.c.flagged)
+    counted = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
+    cases = defaultdict(list)
+    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
+    for case in trail.rows_in(connection, sa.select(CASES).where(IS_FLAGGED, counted), CASES.c.entry, last):
+        cases[case.entry].append(case)
+    recent = {n: entered[n] for n in last[-RECENT_NIGHTS:] if entered[n].model == newest.model}
+    return runs, documents.SeriesFacts(
         series=shown,
         title=newest.title,
         question=nights[0].question,
         nights=len(nights),
         first=nights[0].night,
         last=nights[-1].night,
-        ppv=reviews.judged_share(words),
-        ppv_flagged=reviews.flagged_share(reviews.pooled(flagged)),
-        verdicts=reviews.tally(words),
-        ppv_to_date=list(reviews.shares_to_date([night.night for night in nights], verdicts)),
-        workload=Workload(**_per_night(nights)),
-        misses=reviews.misses(reviews.pooled(unflagged)),
-        drift=drift_over([*scores.values()]),
+        workload=documents.Workload(**_per_night(nights)),
+        drift=drift_over([*entries.scores_at(connection, recent).values()]),
         control=control_charts(nights, changes, [one for one in promotions if one.series == shown]),
-        forward=reviews.forward_nights(nights, flagged, unflagged, newest.promised),
         review_by=newest.review_by,
+        **review_figures(
+            nights,
+            [cases[entry] for entry in last],
+            verdicts,
+            [on_run[entered[entry].key] for entry in last],
+            newest.promised,
+        ),
     )
 
 
 def _per_night(nights: Sequence[NightFigures]) -> dict[str, float | None]:
     """Means over nights, of what is known."""
-    return {
-        "cases_per_night": reviews.mean_of(night.cases for night in nights),
-        "waiting_per_night": reviews.mean_of(night.waiting for night in nights),
-        "minutes_per_night": reviews.mean_of(night.review_minutes for night in nights),
+    figures: dict[str, list[float]] = {
+        "cases_per_night": [night.cases for night in nights],
+        "waiting_per_night": [night.waiting for night in nights],
+        "minutes_per_night": [night.review_minutes for night in nights if night.review_minutes is not None],
     }
-
-
-def _run(row: sa.Row[Any], night: Night, verdicts: Sequence[sa.Row[Any]], in_force: bool) -> NightRun:
-    words = [verdict.verdict for verdict in verdicts if verdict.flagged]
-    figures = {name: getattr(night, name) for name in NightFigures.model_fields}
-    return NightRun(
-        **figures | {"model": night.model[:12]},
-        night=row.night,
-        revision=row.revision,
-        series=shown_series(row.series),
-        recorded=row.recorded,
-        in_force=in_force,
-        flag_rate=night.flagged / night.scored if night.scored else None,
-        minutes=night.review_minutes,
-        verdicts=reviews.tally(words),
-        ppv=reviews.judged_share(words),
-        sample=reviews.tally(verdict.verdict for verdict in verdicts if not verdict.flagged),
-    )
-
-
-def _judged_or_drawn(
-    connection: sa.Connection, series: str, entries: Sequence[int]
-) -> Mapping[int, list[sa.Row[Any]]]:
-    """By run the flagged cases that are in the random audit or were ever judged in the series."""
-    reviewed = sa.select(REVIEWS.c.case_id).where(REVIEWS.c.series == series, REVIEWS.c.flagged)
-    counted = CASES.c.drawn | CASES.c.state.not_in(WAITING) | CASES.c.case_id.in_(reviewed)
-    chosen, cases = sa.select(CASES).where(IS_FLAGGED, counted), defaultdict(list)
-    # By their numbers: a server may read the cases of every ward to join them with one ward's runs.
-    for case in trail.rows_in(connection, chosen, CASES.c.entry, entries):
-        cases[case.entry].append(case)
-    return cases
-
-
-Pairs = Sequence[tuple[Night, Night, int]]
-"""Of each night what one made of it, what the other did, and how many cases both flagged."""
+    return {name: fmean(values) if values else None for name, values in figures.items()}
 
 
 def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     """Compare a series' nights in force with a shadow's, by the digits of its model, or another series'."""
     with ledger.reading() as connection:
-        models = champions(connection)
         one = find_series(connection, series)
         other, shadow = _compared_with(connection, one, beside)
+        models = champions(connection)
+        own = (models.get(one, ""), shadow or models.get(other, ""))
         ours, theirs = current_runs(one).subquery(), current_runs(other, shadow).subquery()
-        common = sa.select(ours.c.night, ours.c.entry.label("one"), theirs.c.entry.label("other"))
-        nights = common.join(theirs, theirs.c.night == ours.c.night).cte()
-        rows = connection.execute(sa.select(nights).order_by(nights.c.night)).all()
-        facts = nights_at(connection, [entry for row in rows for entry in (row.one, row.other)])
-        both, shares = _flagged_by(connection, nights, {one, other})
-    pairs = [(facts[row.one], facts[row.other], both.get(row.night, 0)) for row in rows]
-    same_table = [pair for pair in pairs if (pair[0].table, pair[0].units) == (pair[1].table, pair[1].units)]
-    agreement, kappa = _agreement(same_table)
-    model, others = models.get(one, ""), shadow or models.get(other, "")
-    swapped = [(theirs, ours, n_both) for ours, theirs, n_both in pairs]
+        common = sa.select(ours.c.entry, theirs.c.entry).join(theirs, theirs.c.night == ours.c.night)
+        pairs = connection.execute(common.order_by(ours.c.night)).all()
+        facts = entries.nights_at(connection, [entry for pair in pairs for entry in pair])
+        words = last_verdicts(REVIEWS.c.series.in_((one, other)))
+        verdicts = dict(connection.execute(sa.select(words.c.case_id, words.c.verdict)).all())
+        # By side the cases that it flagged, and those that it flagged alone on a night.
+        flagged, alone, n_both = (set[str](), set[str]()), (set[str](), set[str]()), list[int]()
+        of_night = sa.select(CASES.c.case_id).where(CASES.c.entry == sa.bindparam("entry"), IS_FLAGGED)
+        for pair in pairs:
+            sides = [set(connection.scalars(of_night, {"entry": entry})) for entry in pair]
+            n_both.append(len(sides[0] & sides[1]))
+            for side, names in enumerate(sides):
+                flagged[side].update(names)
+                alone[side].update(names - sides[1 - side])
+
+    def ppv(names: Iterable[str]) -> documents.JudgedShare:
+        return judged_share(tally(verdicts[name] for name in names if name in verdicts))
+
+    flaggings = []
+    for side, name in enumerate((one, other)):
+        nights = [facts[pair[side]] for pair in pairs]
+        flagging = documents.Flagging(
+            series=shown_series(name),
+            model=", ".join(dict.fromkeys(night.model[:12] for night in nights)) or own[side][:12],
+            shadow=side == 1 and shadow is not None,
+            **_per_night(nights),
+            ppv=ppv(flagged[side]),
+            only=sum(night.cases for night in nights) - sum(n_both),
+            only_ppv=ppv(alone[side]),
+        )
+        flaggings.append(flagging)
+    same_table = []
+    for (ours, theirs), n in zip(pairs, n_both, strict=True):
+        if (facts[ours].table, facts[ours].units) == (facts[theirs].table, facts[theirs].units):
+            same_table.append((facts[ours].units, facts[ours].cases, facts[theirs].cases, n))
+    agreement, kappa, neither = _agreement(same_table)
     return NightsBeside(
-        nights=len(rows),
-        first=rows[0].night if rows else None,
-        last=rows[-1].night if rows else None,
+        nights=len(pairs),
+        first=facts[pairs[0][0]].night if pairs else None,
+        last=facts[pairs[-1][0]].night if pairs else None,
         other_tables=len(pairs) - len(same_table),
-        both=sum(both.values()),
-        neither=sum(a.units - a.cases - b.cases + n_both for a, b, n_both in same_table),
+        both=sum(n_both),
+        neither=neither,
         agreement=agreement,
         kappa=kappa,
-        one=_flagging(one, model, False, pairs, shares["one"], shares["one alone"]),
-        other=_flagging(other, others, shadow is not None, swapped, shares["other"], shares["other alone"]),
+        one=flaggings[0],
+        other=flaggings[1],
     )
 
 
@@ -258,73 +250,20 @@ def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[s
     models = [model for model in connection.scalars(shadows) if len(text) >= 4 and model.startswith(text)]
     if len(models) > 1:
         raise UsageError(f"--beside {text}: several shadows begin so; give more of the digits")
-    if models:
-        return series, models[0]
+    if models or (draft := in_shadow(connection, series, text)):
+        return series, models[0] if models else draft
     if DIGITS.fullmatch(text) and not any(name.startswith(text) for name in every_series(connection)):
-        raise UsageError(no_shadow(series, text))
+        raise UsageError(NO_SHADOW.format(text, shown_series(series)))
     other = find_series(connection, text)
     if other == series:
         raise UsageError(f"--beside {text}: a series beside itself; give a shadow's model or another series")
     return other, None
 
 
-SIDES = ("one", "other")
-
-
-def _flagged_by(
-    connection: sa.Connection, nights: sa.CTE, series: set[str]
-) -> tuple[Mapping[str, int], Mapping[str, JudgedShare]]:
-    """By night the cases that both flagged; and by side the share with the condition of those it flagged.
-
-    And the same of those that one of them flagged `alone` on a night.
-    """
-    sides = [
-        sa.select(
-            nights.c.night, CASES.c.case_id, *(sa.literal(int(own == side)).label(own) for own in SIDES)
-        )
-        .join(CASES, CASES.c.entry == nights.c[side])
-        .where(IS_FLAGGED)
-        for side in SIDES
-    ]
-    flags = sa.union_all(*sides).subquery()
-    either = [sa.func.max(flags.c[side]).label(side) for side in SIDES]
-    cases = sa.select(flags.c.night, flags.c.case_id, *either).group_by(flags.c.night, flags.c.case_id).cte()
-    both = sa.select(cases.c.night, sa.func.sum(cases.c.one * cases.c.other)).group_by(cases.c.night)
-    flagged = {side: cases.c[side] for side in SIDES} | {
-        "one alone": cases.c.one - cases.c.other,
-        "other alone": cases.c.other - cases.c.one,
-    }
-    ever = [sa.func.max(flag).label(name) for name, flag in flagged.items()]
-    patients = sa.select(cases.c.case_id, *ever).group_by(cases.c.case_id).subquery()
-    verdicts = last_verdicts(REVIEWS.c.series.in_(series))
-    counts = [sa.func.count().filter(patients.c[name] == 1).label(name) for name in flagged]
-    joined = sa.select(verdicts.c.verdict, *counts).join(patients, patients.c.case_id == verdicts.c.case_id)
-    rows = connection.execute(joined.group_by(verdicts.c.verdict)).mappings().all()
-    shares = {name: reviews.judged_share({row["verdict"]: row[name] for row in rows}) for name in flagged}
-    return dict(connection.execute(both).all()), shares
-
-
-def _agreement(pairs: Pairs) -> tuple[float | None, float | None]:
-    """Share of units on which both say the same, and Cohen's kappa."""
-    n = sum(ours.units for ours, _, _ in pairs)
+def _agreement(nights: Sequence[tuple[int, int, int, int]]) -> tuple[float | None, float | None, int]:
+    """Agreement, kappa and how many neither flagged, of units, flags of one, of the other and of both."""
+    n, a, b, both = (sum(column) for column in zip((0, 0, 0, 0), *nights, strict=True))
     if not n:
-        return None, None
-    a, b = (sum(night.cases for night in side) for side in list(zip(*pairs, strict=True))[:2])
-    same = 1 - (a + b - 2 * sum(n_both for *_, n_both in pairs)) / n
-    chance = (a * b + (n - a) * (n - b)) / n**2
-    return same, None if chance == 1 else (same - chance) / (1 - chance)
-
-
-def _flagging(
-    series: str, model: str, shadow: bool, pairs: Pairs, ppv: JudgedShare, only_ppv: JudgedShare
-) -> Flagging:
-    nights = [night for night, _, _ in pairs]
-    return Flagging(
-        series=shown_series(series),
-        model=", ".join(dict.fromkeys(night.model[:12] for night in nights)) or model[:12],
-        shadow=shadow,
-        **_per_night(nights),
-        ppv=ppv,
-        only=sum(night.cases - n_both for night, _, n_both in pairs),
-        only_ppv=only_ppv,
-    )
+        return None, None, 0
+    same, chance = 1 - (a + b - 2 * both) / n, (a * b + (n - a) * (n - b)) / n**2
+    return same, None if chance == 1 else (same - chance) / (1 - chance), n - a - b + both

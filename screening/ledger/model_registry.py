@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from screening.errors import UsageError
-from screening.ledger import trail
+from screening.ledger import entries, trail
 from screening.ledger.database import CHAMPIONS, REVIEWS, RUNS, Ledger
-from screening.ledger.entries import (
-    KINDS,
-    Approved,
-    Promoted,
-    Retired,
-    Retrained,
-    SealedAnew,
-    Stated,
-    append,
-    nights_at,
-    stated,
-)
+from screening.ledger.entries import Retired, Stated, append, stated
 from screening.ledger.trail import Head, text_part
 from screening.ledger.verdicts import last_verdicts
 from screening.schemas.history import NightsBeside
@@ -31,6 +19,7 @@ from screening.schemas.model import TrainedOn
 from screening.spelling import did_you_mean, shown_series
 
 GIVE_CHAMPION = "give the directory of the champion"
+NO_SHADOW = "model {:.12} has no night in shadow in series {}; score it with --shadow first"
 
 
 def champions(connection: sa.Connection) -> dict[str, str]:
@@ -54,24 +43,21 @@ def record_revision(
 ) -> Head:
     """Enter that a model was written anew; it is champion from now on wherever the one before was.
 
-    The same twice in a row is one entry, and a model that stayed as it was none. `action`: "threshold" or
-    "approve"; `change`: facts of `ModelChange`, and the reason; `series`: only there.
+    `action`: "threshold" or "approve"; `change`: facts of `ModelChange` and a reason; `series`: only there.
     """
     facts = {"series": series, "champion_of": (), **change}
     reason = facts.pop("reason", None)
-    revision = KINDS[action].from_dict(facts, "the change")
+    revision = entries.KINDS[action].from_dict(facts, "the change")
     before, after = facts["model_before"], facts["model_after"]
     with ledger.writing() as connection:
+        # The same twice in a row is one entry, and a model that stayed as it was none.
         for last in deque(stated(connection, type(revision)), 1):
             if (last.facts.replace(champion_of=()), last.reason) == (revision, reason):
                 return trail.head(connection, last.entry)
         if before == after:
             return trail.head(connection)
-        replaced = [
-            name
-            for name, model in champions(connection).items()
-            if model == before and series in (None, name)
-        ]
+        of_series = champions(connection).items()
+        replaced = [name for name, model in of_series if model == before and series in (None, name)]
         words = [] if reason is None else [text_part("reason", reason)]
         return append(connection, ledger.clock(), revision.replace(champion_of=replaced), *words)
 
@@ -80,11 +66,11 @@ def record_sealed(ledger: Ledger, before: str, after: str) -> None:
     """Enter that a model was sealed anew without a patient; it is champion where the one before was."""
     with ledger.writing() as connection:
         # What never came to stand in the place of the one before, since an attempt was killed.
-        earlier = [seal.facts for seal in stated(connection, SealedAnew)]
+        earlier = [seal.facts for seal in stated(connection, entries.SealedAnew)]
         replaced = {before, *(seal.model_after for seal in earlier if seal.model_before == before)} - {after}
         series = [name for name, model in champions(connection).items() if model in replaced]
         if series:
-            facts = SealedAnew(model_before=before, model_after=after, champion_of=series)
+            facts = entries.SealedAnew(model_before=before, model_after=after, champion_of=series)
             append(connection, ledger.clock(), facts)
 
 
@@ -95,30 +81,17 @@ def promote(ledger: Ledger, series: str, model: str, reason: str, evidence: Nigh
         before = champions(connection).get(series)
         if before == model:
             return trail.head(connection)
-        if _in_shadow(connection, series, model) is None:
-            raise UsageError(no_shadow(series, model))
-        facts = Promoted(
+        if in_shadow(connection, series, model) is None:
+            raise UsageError(NO_SHADOW.format(model, shown_series(series)))
+        facts = entries.Promoted(
             series=series, model_before=before, model_after=model, champion_of=[series], evidence=evidence
         )
         return append(connection, ledger.clock(), facts, why)
 
 
-def no_shadow(series: str, model: str) -> str:
-    """What is said where a model was not scored in shadow."""
-    return (
-        f"model {model[:12]} has no night in shadow in series {shown_series(series)}; "
-        "score it with --shadow first"
-    )
-
-
-def scored_as(ledger: Ledger, series: str, model: str) -> str:
+def in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
     """The digest under which a model has nights in shadow: its own, or that of its draft."""
-    with ledger.reading() as connection:
-        return _in_shadow(connection, series, model) or model
-
-
-def _in_shadow(connection: sa.Connection, series: str, model: str) -> str | None:
-    approvals = [approval.facts for approval in stated(connection, Approved)]
+    approvals = [approval.facts for approval in stated(connection, entries.Approved)]
     drafts = [one.model_before for one in approvals if one.model_after == model]
     shadows = sa.select(RUNS.c.model).where(RUNS.c.series == series, RUNS.c.shadow)
     models = set(connection.scalars(shadows.distinct()))
@@ -148,25 +121,23 @@ def retire(ledger: Ledger, series: str, reason: str) -> Head:
         name = find_series(connection, series)
         if name in retired(connection):
             raise UsageError(f"series {shown_series(name)} is closed already")
-        return append(
-            connection, ledger.clock(), Retired(series=name, last=_last_night(connection, name)), why
-        )
+        facts = Retired(series=name, last=_last_nights(connection).get(name, ""))
+        return append(connection, ledger.clock(), facts, why)
 
 
 def retired(connection: sa.Connection) -> dict[str, Stated[Retired]]:
     """The series that are closed, and the entry by which each was."""
-    closed = {one.facts.series: one for one in stated(connection, Retired)}
+    last, closed = _last_nights(connection), {one.facts.series: one for one in stated(connection, Retired)}
     # A night after the one that was the last takes it back; a back-fill is none.
-    return {name: one for name, one in closed.items() if _last_night(connection, name) <= one.facts.last}
+    return {name: one for name, one in closed.items() if last.get(name, "") <= one.facts.last}
 
 
-def _last_night(connection: sa.Connection, series: str) -> str:
-    nights = sa.select(sa.func.max(RUNS.c.night)).where(RUNS.c.series == series, ~RUNS.c.shadow)
-    return connection.scalar(nights) or ""
+def _last_nights(connection: sa.Connection) -> dict[str, str]:
+    nights = sa.select(RUNS.c.series, sa.func.max(RUNS.c.night)).where(~RUNS.c.shadow)
+    return dict(connection.execute(nights.group_by(RUNS.c.series)).all())
 
 
-@dataclass(frozen=True)
-class LastWord:
+class LastWord(NamedTuple):
     """The last verdict on a case, and the table it was given on."""
 
     case_id: str  # Id of the row, or of the group where rows come in groups.
@@ -175,8 +146,7 @@ class LastWord:
     table: str  # Digests of that night's files as the ledger keeps them; empty for nights from before it did.
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """What the ledger has of a series for a model that is to be trained on it."""
 
     series: str  # Its key in the ledger.
@@ -190,7 +160,7 @@ def judged(ledger: Ledger, series: str, model: str) -> Judged:
         refuse_other(connection, name, model, GIVE_CHAMPION)
         last = last_verdicts(REVIEWS.c.series == name)
         rows = connection.execute(sa.select(last).order_by(last.c.night, last.c.case_id)).all()
-        nights = nights_at(connection, sorted({row.run for row in rows}))
+        nights = entries.nights_at(connection, sorted({row.run for row in rows}))
     words = [LastWord(row.case_id, row.night, row.verdict, nights[row.run].table or "") for row in rows]
     return Judged(name, tuple(words))
 
@@ -199,5 +169,5 @@ def record_retraining(ledger: Ledger, series: str, before: str, after: str, fact
     """Enter that model `after` was trained on the verdicts; the champion stays `before`."""
     with ledger.writing() as connection:
         refuse_other(connection, series, before, GIVE_CHAMPION)
-        retrained = Retrained(series=series, champion=before, model=after, trained_on=facts)
+        retrained = entries.Retrained(series=series, champion=before, model=after, trained_on=facts)
         return append(connection, ledger.clock(), retrained)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, count, islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,9 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
-from screening.ledger.database import (
-    CASES,
-    IS_FLAGGED,
-    RESERVATIONS,
-    REVIEWS,
-    RUNS,
-    STATES,
-    WAITING,
-    Ledger,
-    by_bytes,
-)
+from screening.ledger.database import CASES, IS_FLAGGED, RESERVATIONS, REVIEWS, RUNS, STATES, WAITING, Ledger
 from screening.ledger.entries import Night, Reserved, append, nights_at, scores_at, source_digest
-from screening.ledger.trail import Part
+from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
@@ -71,9 +61,7 @@ def entering(
     force: bool = False,
     again: bool = False,
 ) -> Iterator[Tonight]:
-    """Enter a night in one transaction with what is done in the block, such as publishing its directory.
-
-    Nobody else writes in the ledger meanwhile; where the block fails nothing was entered.
+    """Enter a night in one transaction with what is done in the block; where that fails nothing was entered.
 
     `flagged`: ids of the flagged cases (groups where rows come in groups), each once; `sampled`: of those
     drawn at random from the rest; `columns`: what the night's features counted; `attention`: why the night
@@ -82,24 +70,36 @@ def entering(
     known now; the old one is kept. `again`: so with a known night alone. Raises UsageError: another table of
     this night is in force, or another model is the series' champion.
     """
-    with ledger.writing() as connection, _listed(connection, flagged) as names:
-        last = (
-            sa.select(RUNS.c.entry).where(RUNS.c.key == night.key).order_by(RUNS.c.revision.desc()).limit(1)
-        )
+    with ledger.writing() as connection:
+        last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == night.key)
         entered = None if force or again else connection.scalar(last)
         if entered is None and not force:
-            _refuse_second(connection, night)
-        tonight = Tonight(connection, ledger.clock(), night, names, sampled, columns, entered)
+            if not night.shadow and night.series in model_registry.champions(connection):
+                model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
+            same_night = current_runs(night.series, night.shadow_model, RUNS.c.night == night.night)
+            for run in connection.execute(same_night.where(RUNS.c.key != night.key)):
+                raise UsageError(
+                    f"series {shown_series(night.series)} has another table for the night of {night.night}, "
+                    f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
+                    "--force, which keeps the old"
+                )
+        # A table of this connection: the database joins it with millions of others.
+        column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
+        names = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
+        names.create(connection)
+        cases = ({"case_id": name} for name in flagged)
+        while rows := list(islice(cases, CASES_A_PART)):
+            connection.execute(names.insert(), rows)
+        tonight = Tonight(connection, ledger.clock(), night, names)
         if entered is None:
-            tonight.enter(attention(tonight))
+            entered = tonight.enter(attention, sampled, columns).number
+        tonight.find(entered)
         yield tonight
+        names.drop(connection)
 
 
 def reserve(ledger: Ledger, series: str, night: str) -> None:
-    """Enter that a night is being scored, before its directory can appear.
-
-    Killed after that, a directory may stand of which the ledger has nothing else: the night is scored again.
-    """
+    """Enter that a night is being scored: killed after that, its directory may stand, and is scored again."""
     with ledger.writing() as connection:
         if series not in reserved(connection, night):
             append(connection, ledger.clock(), Reserved(series=series, night=night))
@@ -107,51 +107,37 @@ def reserve(ledger: Ledger, series: str, night: str) -> None:
 
 def reserved(connection: sa.Connection, night: str) -> list[str]:
     """The series of which this night was being scored, and has not been entered since."""
-    entered = sa.select(sa.func.max(RUNS.c.entry)).where(
-        RUNS.c.series == RESERVATIONS.c.series, RUNS.c.night == night
-    )
-    since = RESERVATIONS.c.entry > sa.func.coalesce(entered.scalar_subquery(), 0)
-    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, since)
+    of_series = (RUNS.c.series == RESERVATIONS.c.series) & (RUNS.c.night == night)
+    entered_since = sa.exists().where(of_series, RUNS.c.entry > RESERVATIONS.c.entry)
+    open_series = sa.select(RESERVATIONS.c.series).where(RESERVATIONS.c.night == night, ~entered_since)
     return list(connection.scalars(open_series.distinct()))
 
 
 class Tonight:
     """A night in the transaction that enters it.
 
-    `night`: with the counts of its cases, and once it is entered with its attention and revision. `since`:
-    the night in force before it, and its cases not flagged now. `quiet`: nights in an unbroken row without a
-    case, this one among them. `head`: the entry that vouches for it. `drawn`: its random audit.
+    `head` vouches for it, `drawn` is its audit; `quiet`: nights in an unbroken row without a case, with it
+    counted; `since`: the night in force before it, and its cases not flagged now.
     """
 
-    def __init__(
-        self,
-        connection: sa.Connection,
-        recorded: str,
-        night: Night,
-        flagged: sa.Table,
-        sampled: Sequence[str],
-        columns: Mapping[str, Any] | None,
-        entered: int | None,
-    ):
-        self.night, self.head, self.drawn = night, trail.head(connection, entered or 0), list[str]()
+    def __init__(self, connection: sa.Connection, recorded: str, night: Night, flagged: sa.Table):
+        self.night, self.head, self.drawn = night, trail.head(connection, 0), list[str]()
         self._connection, self._recorded, self._flagged = connection, recorded, flagged
-        self._sampled, self._columns = sampled, columns
+        has_cases = sa.exists().where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED).label("has_cases")
         earlier = current_runs(night.series, night.shadow_model, RUNS.c.night < night.night)
-        before = connection.execute(earlier).all()
-        with_cases = earlier.where(sa.exists().where(CASES.c.entry == RUNS.c.entry, IS_FLAGGED))
-        last_with_cases = max((run.night for run in connection.execute(with_cases)), default="")
+        before = connection.execute(earlier.add_columns(has_cases)).all()
+        quiet_before = takewhile(lambda run: not run.has_cases, reversed(before))
         n_flagged = connection.scalar(sa.select(sa.func.count()).select_from(flagged))
-        self.quiet = 0 if n_flagged else 1 + sum(run.night > last_with_cases for run in before)
+        self.quiet = 0 if n_flagged else 1 + len(list(quiet_before))
         # Without a column of ids nobody is known again.
         self._before = before if night.question.recognisable else []
-        self._last = self._before[-1].entry if self._before else 0
-        self.since = Since(night=self._before[-1].night, gone=self._gone()) if self._before else None
-        if entered is None:
-            self.night = night.replace(**self._counts())
-        else:
-            self.night = nights_at(connection, [entered])[entered]
-            drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered, CASES.c.drawn)
-            self.drawn = sorted(connection.scalars(drawn))
+        self._last, self.since = 0, None
+        if self._before:
+            self._last = self._before[-1].entry
+            gone = sa.select(CASES.c.case_id).where(
+                CASES.c.entry == self._last, IS_FLAGGED, CASES.c.case_id.not_in(sa.select(flagged))
+            )
+            self.since = Since(night=self._before[-1].night, gone=sorted(connection.scalars(gone)))
 
     def hand_out(self, *artefacts: register.Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
@@ -168,64 +154,56 @@ class Tonight:
         rows = trail.rows_in(self._connection, cases, CASES.c.case_id, names)
         return {row.case_id: row for row in rows}
 
-    def enter(self, attention: Sequence[Reason]) -> None:
-        """Enter the night, and why it wants attention."""
-        night, connection, drift = self.night, self._connection, self.night.drift
+    def find(self, entered: int) -> None:
+        """Take the night as it was entered."""
+        self.head = trail.head(self._connection, entered)
+        self.night = nights_at(self._connection, [entered])[entered]
+        drawn = sa.select(CASES.c.case_id).where(CASES.c.entry == entered, CASES.c.drawn)
+        self.drawn = sorted(self._connection.scalars(drawn))
+
+    def enter(
+        self,
+        attention: Callable[[Tonight], Sequence[Reason]],
+        sampled: Sequence[str],
+        columns: Mapping[str, Any] | None,
+    ) -> Head:
+        """Enter the night with its cases by state, and why it wants attention."""
+        states = Counter(state for _, state, *_ in self._recognised())
+        counts = {name.replace(" ", "_"): states[name] for name in STATES}
+        gone = len(self.since.gone) if self.since else 0
+        night = self.night = self.night.replace(**counts, cases=states.total(), no_longer_flagged=gone)
         # One more than any run of this night in its role, whatever its table, and than any of this key.
         same_night = (RUNS.c.series == night.series) & (RUNS.c.night == night.night)
         same_night &= of_role(night.shadow_model)
         last = sa.select(sa.func.max(RUNS.c.revision)).where(same_night | (RUNS.c.key == night.key))
-        self.night = night.replace(
-            revision=1 + (connection.scalar(last) or 0),
-            attention=attention,
-            begins=not night.shadow and night.series not in model_registry.champions(connection),
-            drift=drift and drift.replace(who=(), cell=()),
+        facts = night.replace(
+            revision=1 + (self._connection.scalar(last) or 0),
+            attention=attention(self),
+            begins=not night.shadow and night.series not in model_registry.champions(self._connection),
+            drift=night.drift and night.drift.replace(who=(), cell=()),
         )
-        hashes = Part("lots", [*drift.cell], [*map(str, drift.who)]) if drift else Part("lots", [])
-        columns = Part("columns", self._columns)
-        self.head = append(connection, self._recorded, self.night, hashes, columns, self._parts())
+        cells, who = (night.drift.cell, night.drift.who) if night.drift else ((), ())
+        parts = [Part("lots", [*cells], [*map(str, who)]), Part("columns", columns)]
+        return append(self._connection, self._recorded, facts, *parts, self._parts(sampled))
 
-    def _counts(self) -> dict[str, int]:
-        """Cases of a night that is new, by their states."""
-        states = Counter(state for _, (state, *_) in self._recognised())
-        counts = {name.replace(" ", "_"): states[name] for name in STATES}
-        gone = len(self.since.gone) if self.since else 0
-        return counts | {"cases": states.total(), "no_longer_flagged": gone}
-
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self, sampled: Sequence[str]) -> Iterator[Part]:
         """The cases, some thousand a part; of those flagged the random audit is drawn on the way."""
         audit, place = audit_sample(self.night.waiting, self.night.key, self.night.draw), count()
-
-        def flagged() -> Iterator[tuple[str, tuple[object, ...]]]:
-            for name, (state, nights, judged, verdict) in self._recognised():
-                drawn = state in WAITING and next(place) in audit
-                self.drawn += [name] if drawn else []
-                yield name, (state, nights, drawn, judged, verdict)
-
-        sampled = ((name, (None, 0, False, None, None)) for name in self._sampled)
-        cases = chain(sampled, flagged())
+        unflagged = ((name, (None, 0, False, None, None)) for name in sampled)
+        flagged = (
+            (name, (state, nights, state in WAITING and next(place) in audit, judged, verdict))
+            for name, state, nights, judged, verdict in self._recognised()
+        )
+        cases = chain(unflagged, flagged)
         while part := list(islice(cases, CASES_A_PART)):
             names, facts = zip(*part, strict=True)
             yield Part("cases", facts, names)
 
-    def _gone(self) -> list[str]:
-        """Who was flagged on the night before and is not tonight, in order."""
-        tonight = sa.select(self._flagged.c.case_id)
-        gone = sa.select(CASES.c.case_id).where(
-            CASES.c.entry == self._last, IS_FLAGGED, CASES.c.case_id.not_in(tonight)
-        )
-        return sorted(self._connection.scalars(gone))
-
-    def _recognised(self) -> Iterator[tuple[str, tuple[str, int, str | None, str | None]]]:
+    def _recognised(self) -> Iterator[tuple[str, str, int, str | None, str | None]]:
         """The flagged cases in order of their ids, told new from known by the nights before this one.
 
         Of each its state, the nights it was flagged in an unbroken row, tonight among them, and night and
-        word of the last verdict before tonight, whether or not it belongs to this row. A case is known when
-        it was last said to have the condition, and that either since it was first flagged in this row of
-        nights or no more than `known_days` ago. Of the others it is pending when it was flagged on the last
-        night before this one, ruled out when moreover it was judged not to have the condition in this row of
-        nights, and new otherwise: who was judged so and comes back after a night without a flag is looked at
-        again.
+        word of the last verdict before tonight, whether or not it belongs to this row.
         """
         night, name, nights = self.night, self._flagged.c.case_id, [run.night for run in self._before]
         first = datetime.date.fromisoformat(night.night).toordinal() - night.known_days
@@ -239,42 +217,24 @@ class Tonight:
         on_last_night = (CASES.c.entry == self._last) & (CASES.c.case_id == name) & IS_FLAGGED
         joined = sa.select(name, sa.func.coalesce(CASES.c.nights, 0), last.c.night, last.c.verdict)
         joined = joined.outerjoin(CASES, on_last_night).outerjoin(last, last.c.case_id == name)
-        ordered = joined.order_by(by_bytes(self._connection, name))
-        rows = self._connection.execute(ordered, execution_options={"yield_per": CASES_A_PART})
+        # As Python orders them: a server orders by the rules of a language.
+        ordered = name if self._connection.dialect.name == "sqlite" else sa.collate(name, "C")
+        streamed = {"yield_per": CASES_A_PART}
+        rows = self._connection.execute(joined.order_by(ordered), execution_options=streamed)
         for case_id, n_before, judged, verdict in rows:
             since = nights[-min(n_before, len(nights))] if n_before else night.night
-            yield case_id, (_state(judged, verdict, since, n_before, recent), n_before + 1, judged, verdict)
-
-
-def _refuse_second(connection: sa.Connection, night: Night) -> None:
-    if not night.shadow and night.series in model_registry.champions(connection):
-        model_registry.refuse_other(connection, night.series, night.model, OTHER_MODEL)
-    for run in connection.execute(
-        current_runs(night.series, night.shadow_model, RUNS.c.night == night.night)
-    ):
-        if run.key != night.key:
-            raise UsageError(
-                f"series {shown_series(night.series)} has another table for the night of {night.night}, "
-                f"run {run.key[:12]}; another ward needs a --series of its own, a corrected table "
-                "--force, which keeps the old"
-            )
-
-
-@contextmanager
-def _listed(connection: sa.Connection, names: Iterable[str]) -> Iterator[sa.Table]:
-    """Names as a table of this connection, so that the database joins them with millions of others."""
-    column = sa.Column("case_id", CASES.c.case_id.type, primary_key=True)
-    tonight = sa.Table("tonight", sa.MetaData(), column, prefixes=["TEMPORARY"])
-    tonight.create(connection)
-    names = iter(names)
-    while rows := [{"case_id": name} for name in islice(names, CASES_A_PART)]:
-        connection.execute(tonight.insert(), rows)
-    yield tonight
-    tonight.drop(connection)
+            yield case_id, _state(judged, verdict, since, n_before, recent), n_before + 1, judged, verdict
 
 
 def _state(judged: str | None, verdict: str | None, since: str, n_before: int, recent: str) -> str:
-    """What a case is by its last verdict, its row's first night and length, and what is recent."""
+    """What a case is by its last verdict, its row's first night and length, and what is recent.
+
+    It is known when it was last said to have the condition, and that either since it was first flagged in
+    this row of nights or no more than `known_days` ago. Of the others it is pending when it was flagged on
+    the last night before this one, ruled out when moreover it was judged not to have the condition in this
+    row of nights, and new otherwise: who was judged so and comes back after a night without a flag is looked
+    at again.
+    """
     in_this_row = bool(n_before) and judged is not None and judged >= since
     if verdict in HAS_IT and (in_this_row or str(judged) >= recent):
         return "known"
@@ -297,11 +257,7 @@ def of_role(shadow_model: str | None) -> Any:
 def current_runs(
     series: str, shadow_model: str | None = None, *when: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """The runs of a series that are in force, in order of their nights; one a night, the last.
-
-    `shadow_model`: digest of a model: its nights in shadow, which follow each other and not the champion's.
-    `when`: what holds for the runs besides.
-    """
+    """The last run of each night of a series, in order; `shadow_model`: of its nights in shadow instead."""
     last = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.series == series, of_role(shadow_model), *when)
     return sa.select(RUNS).where(RUNS.c.entry.in_(last.group_by(RUNS.c.night))).order_by(RUNS.c.night)
 
@@ -316,29 +272,22 @@ def published(ledger: Ledger, series: str) -> tuple[Mapping[str, str], Set[str]]
 
 @dataclass(frozen=True)
 class PastNights:
-    """Nights of a series before one that were in force, by night where they are many.
+    """Nights of a series before one that were in force, by night where they are many."""
 
-    `deliveries`: how each came. Of those that are a measure for later ones, the last `WINDOW` at most:
-    `scores` of the same model, and `columns` by what its features counted. `patients`: keyed hashes of those
-    of the last, where it was of the same model. `same_table`: nights of any series with the table in
-    question. `accepted`: why somebody took this very table tonight.
-    """
-
-    deliveries: Mapping[str, Delivery]
+    deliveries: Mapping[str, Delivery]  # How each came.
+    # Of those that are a measure for later ones, the last `WINDOW` at most: of the same model its scores, and
+    # what the features counted.
     scores: Mapping[str, ScoreCounts]
     columns: Mapping[str, Mapping[str, Any]]
-    patients: Sequence[int] | None
-    same_table: Sequence[Elsewhere]
-    accepted: str | None = None
+    patients: Sequence[int] | None  # Keyed hashes of those of the last, where it was of the same model.
+    same_table: Sequence[Elsewhere]  # Nights of any series with the table in question.
+    accepted: str | None = None  # Why somebody took this very table tonight.
 
 
 def past_nights(
     ledger: Ledger, series: str, night: str, model: str, table: str, *, shadow: bool = False
 ) -> PastNights:
-    """Read what tonight is held against.
-
-    `model`: digest of tonight's; `table`: digests of the files of tonight's table.
-    """
+    """What tonight is held against; `model`: digest of tonight's, `table`: digests of its table's files."""
     with ledger.reading() as connection:
         runs = connection.execute(
             current_runs(series, model if shadow else None, RUNS.c.night <= night)
@@ -366,8 +315,7 @@ def past_nights(
 def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: str, model: str) -> Elsewhere:
     """A night with tonight's table, and whether that is odd: another series had other tables until now.
 
-    That is by the last night of both before this one. Where they have no such night, one model has no reason
-    to read one table under two names.
+    Where they have no night in common, one model has no reason to read one table under two names.
     """
     if run.series == series:
         return Elsewhere(run.night)

@@ -94,17 +94,16 @@ def current_artefacts(connection: sa.Connection, *which: sa.ColumnElement[bool])
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
-    """What was handed out, as it lies there now: all but runs and models that their owner alone can enter."""
+    """What was handed out, as it lies there: all but runs and models that their owner alone can enter."""
     with ledger.reading() as connection:
         artefacts = current_artefacts(connection)
     listed: list[dict[str, object]] = []
     for artefact in artefacts:
         facts = {name: getattr(artefact, name) for name in ("what", "series", "night", "state")}
-        gone = artefact.state in ("missing", "unreachable")
+        gone = facts["state"] in ("missing", "unreachable")
         mode = 0 if gone else stat.S_IMODE(artefact.place.lstat().st_mode)
         if artefact.what not in ("run", "model") or mode & (stat.S_IRWXG | stat.S_IRWXO):
-            place = str(artefact.place)
-            listed.append({**facts, "place": place, "mode": "none" if gone else f"{mode:04o}"})
+            listed.append({**facts, "place": str(artefact.place), "mode": "none" if gone else f"{mode:04o}"})
     return listed
 
 
@@ -117,19 +116,16 @@ def runs_naming(connection: sa.Connection, patient: str | None) -> set[str]:
 
 def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
     """Enter that everything at or below a place lies at another now, or is gone; gives how much that is."""
-    why = reason_of(reason)
+    why, number = reason_of(reason), 0
     with ledger.writing() as connection:
-        below = [
-            (artefact, artefact.place.relative_to(root))
-            for artefact in current_artefacts(connection)
-            for root in {place, place.absolute()}
-            if artefact.place.is_relative_to(root)
-        ]
-        if not below:
+        for artefact in current_artefacts(connection):
+            roots = [root for root in (place, place.absolute()) if artefact.place.is_relative_to(root)]
+            if roots:
+                way, number = artefact.place.relative_to(roots[0]), number + 1
+                here = [] if to is None else [replace(artefact, place=to / way)]
+                enter(connection, ledger.clock(), replace(artefact, sha256=None), *here, why=why)
+        if not number:
             raise UsageError(
                 f"the register has nothing at or below {place}; `screen status --artefacts` lists it"
             )
-        for artefact, way in below:
-            here = [] if to is None else [replace(artefact, place=to / way)]
-            enter(connection, ledger.clock(), replace(artefact, sha256=None), *here, why=why)
-    return len(below)
+    return number

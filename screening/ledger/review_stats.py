@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,74 +13,30 @@ import sqlalchemy as sa
 from scipy.special import ndtri
 
 from screening.ledger.database import WAITING
-from screening.ledger.verdicts import DISPUTED, HAS_IT, UNDECIDED
+from screening.ledger.verdicts import HAS_IT, UNDECIDED
 from screening.metrics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
+from screening.schemas import history as documents
 from screening.schemas.base import Estimate
-from screening.schemas.history import (
-    FlaggedShare,
-    ForwardNights,
-    JudgedShare,
-    Misses,
-    NightRun,
-    SensitivityAndPpv,
-    ShareToDate,
-    Words,
-)
+from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, Words
 
-
-def mean_of(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are known; None where none is."""
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) / len(numbers) if numbers else None
+Verdicts = Sequence[sa.Row[Any]]
+"""Words that stand, in order of time."""
 
 
 def tally(words: Iterable[str]) -> Words:
     """How often each verdict was given."""
     counted = Counter(words)
-    return Words(
-        confirmed=counted["confirmed"],
-        ruled_out=counted["ruled out"],
-        unsure=counted["unsure"],
-        known=counted["known"],
-        disputed=counted[DISPUTED],
-    )
-
-
-def judged_share(verdicts: Iterable[str]) -> JudgedShare:
-    """Share with the condition among those judged, whoever chose them; who is unsure has not judged.
-
-    `verdicts`: the words, or how often each was given.
-    """
-    counts = Counter(verdicts)
-    n_judged = counts.total() - counts["unsure"] - counts[DISPUTED]
-    return _share(sum(counts[word] for word in HAS_IT), n_judged)
+    return Words(**{name: counted[name.replace("_", " ")] for name in Words.model_fields})
 
 
 @lru_cache(maxsize=4096)
-def _share(n_ill: int, n_judged: int) -> JudgedShare:
-    """With its interval; most nights of a history have the counts of another."""
-    if not n_judged:
-        return JudgedShare(found=n_ill, judged=n_judged)
-    low, high = wilson(n_ill, n_judged)
-    return JudgedShare(n_ill / n_judged, float(low), float(high), found=n_ill, judged=n_judged)
-
-
-def shares_to_date(nights: Iterable[str], verdicts: Sequence[sa.Row[Any]]) -> Iterator[ShareToDate]:
-    """The share among those judged as it stood on each night, nights and verdicts in order of time.
-
-    A case counts once, by the last word on it until then; each verdict is looked at once.
-    """
-    last: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    ahead = deque(verdict for verdict in verdicts if verdict.flagged)
-    for night in nights:
-        while ahead and ahead[0].night <= night:
-            verdict = ahead.popleft()
-            if verdict.case_id in last:
-                counts[last[verdict.case_id]] -= 1
-            last[verdict.case_id] = verdict.verdict
-            counts[verdict.verdict] += 1
-        yield ShareToDate(night=night, **vars(judged_share(counts)))
+def judged_share(words: Words) -> JudgedShare:
+    """Share with the condition among those judged, whoever chose them."""
+    # Most nights of a history have the counts of another.
+    if not words.judged:
+        return JudgedShare(found=words.found, judged=words.judged)
+    low, high = map(float, wilson(words.found, words.judged))
+    return JudgedShare(words.found / words.judged, low, high, found=words.found, judged=words.judged)
 
 
 @dataclass(frozen=True)
@@ -111,8 +67,65 @@ def pooled(samples: Collection[Sample]) -> Sample:
     return Sample(nights, size, [row for one in samples for row in one.rows])
 
 
+def review_figures(
+    nights: Sequence[NightRun],
+    cases: Sequence[Sequence[sa.Row[Any]]],
+    verdicts: Verdicts,
+    on_run: Sequence[Verdicts],
+    promised: SensitivityAndPpv | None,
+) -> dict[str, Any]:
+    """What the reviews of a series add up to, as `SeriesFacts` has it.
+
+    `cases`: by night in force the flagged ones in the random audit and those ever judged; `on_run`: by night
+    the verdicts on its run; `promised`: what validation said.
+    """
+    flagged, unflagged = flagged_samples(nights, cases, verdicts), []
+    for night, words in zip(nights, on_run, strict=True):
+        # Those of its random audit that were judged stand for all unflagged of a night.
+        judged = [word for word in words if not word.flagged and word.verdict not in UNDECIDED]
+        n = night.unflagged.cases
+        rows = [(_patient(night, one.case_id), n / len(judged), one.verdict in HAS_IT) for one in judged]
+        unflagged.append(Sample(1, n, rows) if judged else Sample())
+    of_flagged, rest = pooled(flagged), pooled(unflagged)
+    # A patient flagged on five nights is one patient: counted by the last word on them.
+    last = tally({verdict.case_id: verdict.verdict for verdict in verdicts if verdict.flagged}.values())
+    return {
+        "verdicts": last,
+        "ppv": judged_share(last),
+        "ppv_to_date": list(_shares_to_date(nights, verdicts)),
+        "ppv_flagged": documents.FlaggedShare(
+            *of_flagged.share().ends,
+            found=len({patient for patient, _, ill in of_flagged.rows if ill}),
+            judged=len({patient for patient, *_ in of_flagged.rows}),
+            flagged=of_flagged.size,
+            nights=of_flagged.nights,
+        ),
+        "misses": documents.Misses(
+            found=sum(ill for *_, ill in rest.rows), judged=len(rest.rows), unflagged=rest.size,
+            nights=rest.nights, per_night=rest.per_night(),
+        ),
+        "forward": _forward_nights(nights, flagged, unflagged, promised),
+    }  # fmt: skip
+
+
+def _shares_to_date(nights: Sequence[NightRun], verdicts: Verdicts) -> Iterator[documents.ShareToDate]:
+    """The share as it stood on each night: a case counts once, by the last word on it until then."""
+    on_night = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.flagged:
+            on_night[verdict.night].append(verdict)
+    last, counts = dict[str, str](), Counter[str]()
+    for night in nights:
+        for verdict in on_night[night.night]:
+            if verdict.case_id in last:
+                counts[last[verdict.case_id]] -= 1
+            last[verdict.case_id] = verdict.verdict
+            counts[verdict.verdict] += 1
+        yield documents.ShareToDate(night=night.night, **vars(judged_share(tally(counts))))
+
+
 def flagged_samples(
-    nights: Sequence[tuple[NightRun, Sequence[sa.Row[Any]]]], verdicts: Sequence[sa.Row[Any]]
+    nights: Sequence[NightRun], cases: Sequence[Sequence[sa.Row[Any]]], verdicts: Verdicts
 ) -> list[Sample]:
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
@@ -121,58 +134,43 @@ def flagged_samples(
     random audit stand for them, each for as many as there were to one judged; all of them, where all were
     judged. A night on whose own page the audit was not judged whole is left out: by preference or by length
     of stay some are judged sooner than others.
-
-    `nights`: in force, in order; of each the flagged cases in the random audit and those ever judged.
-    `verdicts`: of the same series, in order of time.
     """
-    # By night and case, the night on which its unbroken row began.
-    began: dict[tuple[str, str], int] = {}
-    before = ""
-    for number, (night, cases) in enumerate(nights):
-        for case in cases:
-            began[night.night, case.case_id] = began.get((before, case.case_id), number)
-        before = night.night if night.question.recognisable else ""
     answered = {(verdict.night, verdict.case_id) for verdict in verdicts}
-    words = {
-        (began[verdict.night, verdict.case_id], verdict.case_id): verdict.verdict
+    given = {
+        (verdict.night, verdict.case_id): verdict.verdict
         for verdict in verdicts
-        if verdict.verdict not in UNDECIDED and (verdict.night, verdict.case_id) in began
+        if verdict.verdict not in UNDECIDED
     }
-
-    def sample(night: NightRun, cases: Sequence[sa.Row[Any]]) -> Sample:
-        word = {case.case_id: words.get((began[night.night, case.case_id], case.case_id)) for case in cases}
-        drawn = [case.case_id for case in cases if case.drawn]
-        audit = [
-            case.case_id
-            for case in cases
-            if case.state in WAITING and (night.night, case.case_id) in answered
-        ]
+    # By night and case, the night on which its unbroken row began; and by that and case the last word.
+    began, words, before = dict[tuple[str, str], int](), dict[tuple[int, str], str](), ""
+    for number, (night, of_night) in enumerate(zip(nights, cases, strict=True)):
+        for case in of_night:
+            place = (night.night, case.case_id)
+            began[place] = began.get((before, case.case_id), number)
+            if place in given:
+                words[began[place], case.case_id] = given[place]
+        before = night.night if night.question.recognisable else ""
+    samples = []
+    for night, of_night in zip(nights, cases, strict=True):
+        word = {one.case_id: words.get((began[night.night, one.case_id], one.case_id)) for one in of_night}
+        waiting = [case for case in of_night if case.state in WAITING]
+        audit = [case for case in waiting if (night.night, case.case_id) in answered]
         if len(audit) < night.waiting:
-            audit = [name for name in drawn if (night.night, name) in answered]
-            if len(audit) < len(drawn):
-                return Sample()
-        judged = [name for name in audit if word[name]]
-        if night.waiting and not judged:
-            return Sample()
+            waiting, audit = ([case for case in some if case.drawn] for some in (waiting, audit))
+        judged = [case.case_id for case in audit if word[case.case_id]]
+        if len(audit) < len(waiting) or (night.waiting and not judged):
+            samples.append(Sample())
+            continue
         # Known from an earlier row, it has the condition as far as anybody knows.
         rows = [
             (case.case_id, 1.0, (word[case.case_id] or case.state) in HAS_IT)
-            for case in cases
+            for case in of_night
             if case.state not in WAITING
         ]
         weight = night.waiting / max(len(judged), 1)
         rows += [(_patient(night, name), weight, word[name] in HAS_IT) for name in judged]
-        return Sample(1, night.cases, rows)
-
-    return [sample(night, cases) for night, cases in nights]
-
-
-def unflagged_sample(night: NightRun, verdicts: Sequence[sa.Row[Any]]) -> Sample:
-    """What stands for all unflagged of a night: those of its random audit that were judged, if any."""
-    judged = [one for one in verdicts if not one.flagged and one.verdict not in UNDECIDED]
-    n_cases = night.unflagged.cases
-    rows = [(_patient(night, one.case_id), n_cases / len(judged), one.verdict in HAS_IT) for one in judged]
-    return Sample(1, n_cases, rows) if judged else Sample()
+        samples.append(Sample(1, night.cases, rows))
+    return samples
 
 
 def _patient(night: NightRun, name: str) -> str:
@@ -180,49 +178,23 @@ def _patient(night: NightRun, name: str) -> str:
     return name if night.question.recognisable else f"{night.night} {name}"
 
 
-def flagged_share(flagged: Sample) -> FlaggedShare:
-    """Share with the condition among all flagged of the nights that count, patients counting on each."""
-    return FlaggedShare(
-        *flagged.share().ends,
-        found=len({patient for patient, _, ill in flagged.rows if ill}),
-        judged=len({patient for patient, *_ in flagged.rows}),
-        flagged=flagged.size,
-        nights=flagged.nights,
-    )
-
-
-def misses(unflagged: Sample) -> Misses:
-    """Cases among the unflagged, a night: every night's audit stands for that night's unflagged."""
-    return Misses(
-        found=sum(ill for *_, ill in unflagged.rows), judged=len(unflagged.rows), unflagged=unflagged.size,
-        nights=unflagged.nights, per_night=unflagged.per_night(),
-    )  # fmt: skip
-
-
-def forward_nights(
+def _forward_nights(
     nights: Sequence[NightRun],
     flagged: Sequence[Sample],
     unflagged: Sequence[Sample],
     promised: SensitivityAndPpv | None,
-) -> ForwardNights:
-    """Sensitivity and predictive value on the last model's nights, beside what its validation estimated.
-
-    `nights`: those in force, in order; `flagged` and `unflagged` have what stands for each. `promised`: as
-    the last night's facts have it.
-    """
+) -> documents.ForwardNights:
+    """Sensitivity and predictive value on the last model's nights, beside what its validation estimated."""
     model = nights[-1].model
     of_model = [number for number, night in enumerate(nights) if night.model == model]
-    samples = (
-        pooled([flagged[number] for number in of_model]),
-        pooled([unflagged[number] for number in of_model]),
-    )
-    always = _seen(*samples, every_look=True)
-    return ForwardNights(
+    detected, missed = (pooled([some[number] for number in of_model]) for some in (flagged, unflagged))
+    always = _seen(detected, missed, every_look=True)
+    return documents.ForwardNights(
         model=model,
         nights=len(of_model),
         first=nights[of_model[0]].night,
         last=nights[of_model[-1]].night,
-        seen=_seen(*samples),
+        seen=_seen(detected, missed),
         promised=promised,
         below=[
             name
@@ -252,7 +224,7 @@ def _below(seen: Estimate, promised: Estimate) -> bool:
     The interval of the difference by MOVER (Zou and Donner 2008), `seen` with the ends for every look: either
     of the two figures is said to be below in at most 2.5 of 100 histories where it is not, looked at daily.
     """
-    if seen.value is None or seen.high is None or promised.value is None or promised.low is None:
+    if None in (*seen.ends, *promised.ends):
         return False
-    reach = hypot(WIDER * (promised.value - promised.low), seen.high - seen.value)
-    return promised.value - seen.value > reach
+    (value, _, high), (estimate, low, _) = seen.ends, promised.ends
+    return bool(estimate - value > hypot(WIDER * (estimate - low), high - value))

@@ -25,8 +25,6 @@ DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
 COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
-NEVER = "no run has been published yet"
-ALL_CLOSED = "every series is retired"
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,10 @@ class Due:
     def latest(self) -> str:
         """The last night that is believed: it is the 2nd somewhere while it is the 1st here."""
         return str((self.now + DAY).date())
+
+    def since(self, night: str) -> datetime.timedelta:
+        """How long ago a night began."""
+        return self.now - datetime.datetime.fromisoformat(night).replace(tzinfo=self.now.tzinfo)
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,8 @@ class Excuses:
         last = self.until.get((reason.code, reason.column), "")
         return last if night <= last else None
 
-    def heard(self, reasons: Iterable[Reason], night: str) -> tuple[Reason, ...]:
-        """The reasons of a night that nobody acknowledged."""
-        return tuple(reason for reason in reasons if self.acknowledged(reason, night) is None)
 
-
-def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
+def excuses_of(connection: sa.Connection) -> Mapping[str, Excuses]:
     """What was given up and acknowledged of each series, also of one that the ledger has no night of."""
     of_series: dict[str, Excuses] = defaultdict(lambda: Excuses({}, {}))
     for given_up in stated(connection, GivenUp):
@@ -89,12 +87,6 @@ def excuses(connection: sa.Connection) -> Mapping[str, Excuses]:
         facts = acknowledged.facts
         of_series[facts.series].until.update(dict.fromkeys(facts.causes, facts.until))
     return of_series
-
-
-def excused(ledger: Ledger, series: str) -> Excuses:
-    """The same of one series, of a ledger."""
-    with ledger.reading() as connection:
-        return excuses(connection)[series]
 
 
 def give_up(ledger: Ledger, series: str, night: str, reason: str, due: Iterable[str] = ()) -> Head:
@@ -126,105 +118,94 @@ def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, re
 
 
 def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
-    """Say of each series whether its night came; shadows are not asked for.
-
-    `names`: only these; one that the ledger does not know has not come. All it knows where there are none,
-    but those that were retired.
-    """
+    """Say of each series whether its night came: of these names, or of all known that were not retired."""
     first, last = sa.func.min(RUNS.c.entry).label("first"), sa.func.max(RUNS.c.entry).label("last")
     entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(~RUNS.c.shadow)
-    nights = defaultdict(list)
+    nights, pulses = defaultdict(list), []
     with ledger.reading() as connection:
         for row in connection.execute(entered.group_by(RUNS.c.series, RUNS.c.night)):
             nights[row.series].append(row)
-        closed, excused_of = retired(connection), excuses(connection)
+        closed, excused = retired(connection), excuses_of(connection)
         series_of = {shown_series(series): series for series in sorted(nights)}
-        pulses = []
         for name in names or [name for name, series in series_of.items() if series not in closed]:
             series = series_of.get(name, name)
             if entry := closed.get(series):
                 words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
                 pulses.append(Pulse(True, words, name))
             else:
-                pulses.append(_pulse(connection, name, excused_of[series], nights[series], due))
-    return pulses or [Pulse(bool(series_of), ALL_CLOSED if series_of else NEVER)]
+                pulses.append(_pulse(connection, name, excused[series], nights[series], due))
+    nothing = "every series is retired" if series_of else "no run has been published yet"
+    return pulses or [Pulse(bool(series_of), nothing)]
 
 
 def _pulse(
-    connection: sa.Connection, name: str, excused: Excuses, nights: Sequence[sa.Row[Any]], due: Due
+    connection: sa.Connection, name: str, excuses: Excuses, nights: Sequence[sa.Row[Any]], due: Due
 ) -> Pulse:
     """What is to be said of a series, by its nights, each with its first entry and the one in force."""
-    latest, asked_for = due.latest, str(due.night)
-    believed = [row for row in nights if row.night <= latest]
-    wanted = [row for row in believed if row.night == asked_for]
+    believed = [row for row in nights if row.night <= due.latest]
+    wanted = [row for row in believed if row.night == str(due.night)]
     row = max(wanted or believed, key=lambda row: row.night, default=None)
     last = "" if row is None else row.night
-    given_up = _given_up(excused, last, due)
+    # The night that is asked for, or else one that is young enough, may have been given up.
+    youngest = (due.now - due.max_age - DAY).date().isoformat()
+    given_up = ""
+    for day, why in sorted(excuses.given_up.items()):
+        young = youngest <= day <= due.latest and day > last
+        if young if due.night is None else day == str(due.night) != last:
+            given_up = f"the night of {day} was given up: {why}"
     if row is None:
-        return Pulse(bool(given_up), given_up or NEVER, name)
+        return Pulse(bool(given_up), given_up or "no run has been published yet", name)
     # Another revision of a night does not make it younger.
     came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)))
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
     night = nights_at(connection, [row.last])[row.last]
-    fault, waits = _fault(last, hours, due)
-    words = [
-        f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged",
-        given_up or fault or waits,
-    ]
-    words += [
-        f"acknowledged until {day}: {reason.words.removesuffix('.')}"
-        for reason in night.attention
-        if (day := excused.acknowledged(reason, last)) is not None
-    ]
+    fine, words = _verdict(last, hours, due)
+    said = [f"night {last}, {hours:.1f} h ago: {night.flagged} of {night.scored} flagged", given_up or words]
+    heard = []
+    for reason in night.attention:
+        if (until := excuses.acknowledged(reason, last)) is None:
+            heard.append(reason)
+        else:
+            said.append(f"acknowledged until {until}: {reason.words.removesuffix('.')}")
     # What wants attention says it once the day is past.
     if night.review_by is not None and night.review_by <= (due.now + SOON).date().isoformat():
-        words.append(f"its model is to be reviewed by {night.review_by}")
+        said.append(f"its model is to be reviewed by {night.review_by}")
     return Pulse(
-        fine=bool(given_up or not fault),
-        said="; ".join(filter(None, words)),
+        fine=bool(given_up) or fine,
+        said="; ".join(filter(None, said)),
         series=name,
         night=last,
         came=came,
         age_hours=hours,
-        attention=excused.heard(night.attention, last),
+        attention=tuple(heard),
         counts={name: getattr(night, name) for name in COUNTED},
         review_by=night.review_by,
     )
 
 
-def _given_up(excused: Excuses, last: str, due: Due) -> str:
-    """What is said where the night that is asked for, or else one that is young enough, was given up."""
-    youngest = (due.now - due.max_age - DAY).date().isoformat()
-    for night, reason in sorted(excused.given_up.items(), reverse=True):
-        young = youngest <= night <= due.latest and night > last
-        if young if due.night is None else night == str(due.night) != last:
-            return f"the night of {night} was given up: {reason}"
-    return ""
-
-
-def _fault(last: str, hours: float, due: Due) -> tuple[str, str]:
-    """Why the series is not fine, and what is said of one that may still come; empty where nothing is."""
+def _verdict(last: str, hours: float, due: Due) -> tuple[bool, str]:
+    """Whether a series is fine by its last night and the hours since, and what is said of it, if anything."""
     if hours < -1:
-        return "it was recorded in the future: is the clock right?", ""
-    if due.night is not None and last != due.night.isoformat():
-        end = datetime.datetime.combine(due.night, datetime.time(), due.now.tzinfo) + due.grace
-        if due.now < end:
-            return "", f"the night of {due.night} is due by {end:%Y-%m-%d %H:%M}"
-        return f"the night of {due.night} is not published", ""
+        return False, "it was recorded in the future: is the clock right?"
     if due.night is not None:
-        return "", ""
+        still = due.grace - due.since(str(due.night))
+        if last == str(due.night):
+            return True, ""
+        if still > datetime.timedelta(0):
+            return True, f"the night of {due.night} is due by {due.now + still:%Y-%m-%d %H:%M}"
+        return False, f"the night of {due.night} is not published"
     if datetime.timedelta(hours=hours) > due.max_age:
-        return f"none since for more than {due.max_age.total_seconds() / 3600:g} h", ""
+        return False, f"none since for more than {due.max_age.total_seconds() / 3600:g} h"
     # A back-fill, or a wrong year, comes today and is an old night all the same: a night comes on its own day
     # or on the next.
-    begun = datetime.datetime.combine(datetime.date.fromisoformat(last), datetime.time(), due.now.tzinfo)
-    if due.now - begun > due.max_age + 2 * DAY:
-        return "last run was a late entry; no run for a newer date", ""
-    return "", ""
+    if due.since(last) > due.max_age + 2 * DAY:
+        return False, "last run was a late entry; no run for a newer date"
+    return True, ""
 
 
 READABLE = "screening_ledger_readable"
 HELP = {
+    READABLE: "1 where the ledger was read and holds a series.",
     "screening_fine": "1 where the night that is due came.",
     "screening_attention_reasons": "Reasons why that night wants a look.",
     "screening_night_timestamp_seconds": "Midnight (UTC) of the last night in force.",
@@ -237,39 +218,33 @@ HELP = {
 }
 
 
-def _figures(pulse: Pulse) -> dict[str, float | None]:
-    """What `HELP` names, of one series; None is not known."""
-    counts, midnight = pulse.counts or {}, "T00:00:00+00:00"
-    times = [
-        pulse.night and pulse.night + midnight,
-        pulse.came,
-        pulse.review_by and pulse.review_by + midnight,
-    ]
-    figures: list[float | None] = [
-        float(pulse.fine),
-        len(pulse.attention),
-        *(datetime.datetime.fromisoformat(time).timestamp() if time else None for time in times),
-        *(counts.get(name) for name in ("scored", "flagged", "cases", "new")),
-    ]
-    return dict(zip(HELP, figures, strict=True))
-
-
 def exposition(pulses: Sequence[Pulse]) -> str:
     """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
-    figures = [(_label(pulse.series), _figures(pulse)) for pulse in pulses if pulse.series is not None]
-    readable = float(bool(figures) or any(pulse.fine for pulse in pulses))
-    families: dict[str, list[tuple[str, float | None]]] = {READABLE: [("", readable)]}
-    families |= {name: [(label, of_it[name]) for label, of_it in figures] for name in HELP}
+    shown = [pulse for pulse in pulses if pulse.series is not None]
+    readable = bool(shown) or any(pulse.fine for pulse in pulses)
+    samples = {name: list[str]() for name in HELP} | {READABLE: [f"{READABLE} {readable:d}"]}
+    for pulse in shown:
+        # Who asks for a series may have typed anything.
+        label = str(pulse.series).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        counts = pulse.counts or {}
+        figures = [
+            pulse.fine,
+            len(pulse.attention),
+            *(_seconds(time) for time in (pulse.night, pulse.came, pulse.review_by)),
+            *(counts.get(name) for name in ("scored", "flagged", "cases", "new")),
+        ]
+        for name, figure in zip([*HELP][1:], figures, strict=True):
+            samples[name] += [] if figure is None else [f'{name}{{series="{label}"}} {figure:.17g}']
     lines = []
-    for name, values in families.items():
-        samples = [f"{name}{label} {value:.17g}" for label, value in values if value is not None]
-        if samples:
-            words = HELP.get(name, "1 where the ledger was read and holds a series.")
-            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", *samples]
+    for name, of_name in samples.items():
+        if of_name:
+            lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge", *of_name]
     return "\n".join(lines) + "\n"
 
 
-def _label(series: str) -> str:
-    """A label: who asks for a series may have typed anything."""
-    escaped = series.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'{{series="{escaped}"}}'
+def _seconds(time: str | None) -> float | None:
+    """A time, or midnight of a day, in UTC, since 1970."""
+    if time is None:
+        return None
+    moment = datetime.datetime.fromisoformat(time)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()

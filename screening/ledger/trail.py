@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,10 +29,10 @@ PAGE = 50
 IDS = ("cases", "case", "patient", "lots")
 """Parts whose names are patients: ids, and hashes of them. Those of the others are texts, word by word."""
 
+Value = TypeVar("Value")
+
 
 class Head(NamedTuple):
-    """The last entry of the trail, or one that is vouched for by it."""
-
     number: int
     digest: str
 
@@ -48,11 +47,6 @@ class Part:
     salts: bytes = b""
     gone: Mapping[str, str] = field(default_factory=dict)  # Digests of names before they became stand-ins.
 
-    @property
-    def text(self) -> str:
-        """The words of a text as one."""
-        return "".join(self.names)
-
     def digest(self) -> str:
         """SHA-256 over the facts, and over the digests of the names as they were first written."""
         whole = hashlib.sha256(plain([self.what, self.facts, len(self.names)]).encode())
@@ -66,10 +60,22 @@ class Part:
         salt = self.salts[SALT * place : SALT * (place + 1)]
         return hashlib.sha256(salt + name.encode("utf-8", "surrogatepass")).digest()
 
+    def stored(self) -> dict[str, object]:
+        """Its columns in the table of parts."""
+        texts = {name: plain(getattr(self, name)) for name in ("facts", "names", "gone")}
+        return {"what": self.what, "salts": self.salts, **texts}
 
-def text_part(what: str, text: str, facts: Any = None) -> Part:
+
+def text_part(what: str, text: str) -> Part:
     """Somebody's words, of which each can become a stand-in."""
-    return Part(what, facts, re.findall(r"\w+|\W", text))
+    return Part(what, names=re.findall(r"\w+|\W", text))
+
+
+def reason_of(text: str) -> Part:
+    """Why something is entered, in somebody's words (UsageError where there are none)."""
+    if not text.strip():
+        raise UsageError("--reason: say why in a few words; the trail keeps them")
+    return text_part("reason", text.strip())
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def write(connection: sa.Connection, recorded: str, kind: str, parts: Iterable[P
     entry, digests = Entry(number + 1, recorded, kind, previous, "", ()), []
     for place, part in enumerate(parts):
         salted = replace(part, salts=secrets.token_bytes(SALT * len(part.names)))
-        connection.execute(PARTS.insert().values(entry=entry.number, part=place, **stored(salted)))
+        connection.execute(PARTS.insert().values(entry=entry.number, part=place, **salted.stored()))
         digests.append(salted.digest())
     digest = entry.digest_by(digests)
     row = {"number": entry.number, "recorded": recorded, "kind": kind, "previous": previous, "digest": digest}
@@ -110,14 +116,8 @@ def write(connection: sa.Connection, recorded: str, kind: str, parts: Iterable[P
     return Head(entry.number, digest)
 
 
-def stored(part: Part) -> dict[str, object]:
-    """A part's row."""
-    texts = {name: plain(getattr(part, name)) for name in ("facts", "names", "gone")}
-    return {"what": part.what, "salts": part.salts, **texts}
-
-
 def part_in(row: Any) -> Part:
-    """Inverse of `stored` (Unchained: naming the entry, where it holds something else)."""
+    """The part of a row (Unchained: naming the entry, where it holds something else)."""
     facts, names, gone = (read_in(row.entry, text) for text in (row.facts, row.names, row.gone))
     whole = isinstance(names, list) and isinstance(gone, dict) and isinstance(row.salts, bytes)
     whole = whole and all(re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in gone.values())
@@ -129,15 +129,11 @@ def part_in(row: Any) -> Part:
 def read_in(entry: int, text: str) -> Any:
     """What a text of an entry holds (Unchained where it is no JSON)."""
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+        value = json.loads(text)
+        plain(value)  # refuses what is no number
     except (ValueError, RecursionError):
         raise Unchained(f"the audit trail is broken: entry {entry} cannot be read") from None
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is no number that was written")
-    return number
+    return value
 
 
 def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterator[Entry]:
@@ -145,9 +141,8 @@ def entries(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Iterat
     joined = sa.select(TRAIL, PARTS).join(PARTS, PARTS.c.entry == TRAIL.c.number)
     if which:
         joined = joined.where(PARTS.c.entry.in_(sa.select(TRAIL.c.number).where(*which)))
-    rows = paged(connection, joined)
     columns = [column.name for column in TRAIL.columns]
-    for values, of_entry in groupby(rows, lambda row: row[: len(columns)]):
+    for values, of_entry in groupby(paged(connection, joined), lambda row: row[: len(columns)]):
         yield Entry(**dict(zip(columns, values, strict=True)), parts=map(part_in, of_entry))
 
 
@@ -166,11 +161,19 @@ def parts_of(connection: sa.Connection, numbers: Sequence[int], what: str) -> di
     return {row.entry: part_in(row) for row in rows}
 
 
-def reason_of(text: str) -> Part:
-    """Why something is entered, in somebody's words (UsageError where there are none)."""
-    if not text.strip():
-        raise UsageError("--reason: say why in a few words; the trail keeps them")
-    return text_part("reason", text.strip())
+def rows_in(
+    connection: sa.Connection, chosen: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[object]
+) -> Iterator[sa.Row[Any]]:
+    """Rows of a choice that have one of many values in a column."""
+    # One statement for all portions: of a million cases, those of each would be memory until it is collected.
+    among = chosen.where(column.in_(sa.bindparam("among", expanding=True)))
+    for portion in portions(values):
+        yield from connection.execute(among, {"among": portion})
+
+
+def portions(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    """The values, some at a time: more in one statement are too many for some databases."""
+    return (values[first : first + 500] for first in range(0, len(values), 500))
 
 
 def plain(value: Any) -> str:
@@ -181,19 +184,3 @@ def plain(value: Any) -> str:
     except UnicodeEncodeError:  # half a character, of a name in no known encoding
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return text
-
-
-Value = TypeVar("Value")
-
-
-def portions(values: Sequence[Value], at_once: int = 500) -> Iterator[Sequence[Value]]:
-    """The values in their order, some at a time: more in one statement are too many for some databases."""
-    return (values[first : first + at_once] for first in range(0, len(values), at_once))
-
-
-def rows_in(
-    connection: sa.Connection, chosen: sa.Select[Any], column: sa.ColumnElement[Any], values: Sequence[object]
-) -> Iterator[sa.Row[Any]]:
-    """Rows of a choice that have one of many values in a column."""
-    for portion in portions(values):
-        yield from connection.execute(chosen.where(column.in_(portion)))

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -80,11 +79,11 @@ class VerdictFile:
     initials: Initials = ""
 
 
-def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
-    """A run, and the ids on which a verdict may be given, with whether each was flagged or drawn at random.
+READER = TypeAdapter(VerdictFile)
 
-    Raises UsageError: the ledger has no such run, or nobody was to review it.
-    """
+
+def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool]]:
+    """A run, and by id on which a verdict may be given whether it was flagged (UsageError: there is none)."""
     run = connection.execute(sa.select(RUNS).where(RUNS.c.key == key).limit(1)).first()
     if run is None:
         raise UsageError("the ledger does not know this run; was it scored with --ledger, and with this one?")
@@ -97,56 +96,47 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
 def record_verdicts(
     ledger: Ledger, key: str, verdicts: Iterable[Verdict], entered_by: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Enter verdicts on a run; the same one twice is one.
+    """Enter verdicts on a run; `entered_by`: the `user` who enters them and the `token` of the reviewer.
 
-    `entered_by`: the `user` who enters them and the `token` of the reviewer, kept in the trail with each.
-    Returns how many were new, changed, unchanged and older than what the same reviewer said later, and on how
-    many of these cases two reviewers contradict each other now (`disputed`).
-    Raises UsageError: the ledger has no such run.
+    Returns how many came to what, "older" than what the same reviewer said later, and "disputed" by two now.
     """
     outcomes, names = dict.fromkeys(("new", "changed", "unchanged", "older"), 0), set()
+    by = entered_by or {}
+    entered = Part("entered", names=[by.get("user", ""), by.get("token", "")])
     with ledger.writing() as connection:
         run, cases = reviewable(connection, key)
         for verdict in verdicts:
-            name, now = verdict.case_id, ledger.clock()
-            outcomes[_enter(connection, now, run, cases[name], verdict, entered_by or {})] += 1
-            names.add(name)
+            names.add(verdict.case_id)
+            flagged = cases[verdict.case_id]
+            outcomes[_enter(connection, ledger.clock(), run, flagged, verdict, entered)] += 1
         current = ordered_verdicts(connection, REVIEWS.c.key == key)
     return outcomes | {"disputed": sum(row.verdict == DISPUTED and row.case_id in names for row in current)}
 
 
 def _enter(
-    connection: sa.Connection,
-    recorded: str,
-    run: Any,
-    flagged: bool,
-    verdict: Verdict,
-    entered_by: Mapping[str, str],
+    connection: sa.Connection, recorded: str, run: Any, flagged: bool, verdict: Verdict, entered: Part
 ) -> str:
     """Enter one verdict; gives which of the outcomes it came to."""
     of_case = (REVIEWS.c.key == run.key) & (REVIEWS.c.case_id == verdict.case_id)
     earlier = connection.execute(sa.select(REVIEWS).where(of_case)).all()
-    login, token = entered_by.get("user", ""), entered_by.get("token", "")
-    reviewer = _reviewer(verdict.site, verdict.initials, login, token)
+    reviewer = _reviewer(verdict.site, verdict.initials, *entered.names)
     own = [row for row in earlier if _reviewer(row.site, row.initials, row.login, row.token) == reviewer]
     stated = (verdict.verdict, verdict.site, verdict.initials, verdict.note)
     repeated = [row for row in own if (row.verdict, row.site, row.initials, row.note) == stated]
     # A file without times may be an old one: what it says again is nothing new.
     if any(verdict.given in (None, row.given) for row in repeated):
         return "unchanged"
-    given = verdict.given or recorded
     facts = VerdictGiven(
         key=run.key, series=run.series, night=run.night, flagged=flagged,
-        verdict=verdict.verdict, given=given,
+        verdict=verdict.verdict, given=verdict.given or recorded,
         reviewer=own[0].reviewer if own else 1 + max((row.reviewer for row in earlier), default=0),
     )  # fmt: skip
-    by, entered = Part("by", names=[verdict.site, verdict.initials]), Part("entered", names=[login, token])
-    case, note = Part("case", names=[verdict.case_id]), text_part("note", verdict.note)
-    append(connection, recorded, facts, case, by, entered, note)
+    by, case = Part("by", names=[verdict.site, verdict.initials]), Part("case", names=[verdict.case_id])
+    append(connection, recorded, facts, case, by, entered, text_part("note", verdict.note))
     if not own:
         return "new"
     last = max(own, key=lambda row: (row.given, row.entry))
-    if last.given > given:
+    if last.given > facts.given:
         return "older"
     return "unchanged" if last in repeated else "changed"
 
@@ -159,7 +149,6 @@ def _reviewer(site: str, initials: str, login: str, token: str) -> tuple[str, ..
 
 
 LATEST = ("given", "entry")
-"""By which of several verdicts the last one is known."""
 
 
 def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.Subquery:
@@ -171,10 +160,9 @@ def _last(rows: sa.FromClause, of_each: Sequence[str], by: Sequence[str]) -> sa.
 
 
 def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
-    """The word that stands on each case of a run: `key`, `case_id`, `series`, `night`, `flagged`, `verdict`.
+    """The word that stands on each case of a run, of verdicts of which something holds.
 
     `run`: the last entry of its run; of two tables of a night the one recorded later has the last word.
-    `which`: what holds for the verdicts that are looked at.
     """
     given = _last(sa.select(REVIEWS).where(*which).subquery(), ("key", "case_id", "reviewer"), LATEST)
     case = [given.c.key, given.c.case_id]
@@ -188,7 +176,7 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
 
 
 def ordered_verdicts(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
-    """The words that stand, in order of their nights and runs; see `current_verdicts`."""
+    """The words that stand, in order of their nights and runs."""
     words = current_verdicts(*which)
     return connection.execute(sa.select(words).order_by(words.c.night, words.c.run, words.c.case_id)).all()
 
@@ -207,8 +195,7 @@ def review(
 ) -> dict[str, object]:
     """Enter the verdicts of a file that the page of a run saved; nothing of it where it has a fault.
 
-    `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict, as the name
-    of the system's user is.
+    `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict.
     Raises VerdictError: all faults, by the place of the verdict and never by id.
     """
     reviewer = {"user": _user()}
@@ -239,35 +226,32 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> list[Verdict]:
+def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> Sequence[Verdict]:
     """The verdicts of a file that a page saved (VerdictError with all faults)."""
     try:
         content = json.loads(read_bounded(path, MAX_BYTES, UsageError))
     except (ValueError, RecursionError):
         raise VerdictError(f"{path.name} is no JSON; save the verdicts from the page again") from None
-    lines = content.get("verdicts") if isinstance(content, dict) else None
-    if not isinstance(lines, list):
+    if not isinstance(content, dict) or not isinstance(content.get("verdicts"), list):
         raise VerdictError("this is no file of verdicts: it has no list `verdicts`")
-    faults, verdicts, names = [], list[Verdict](), set[str]()
+    faults, verdicts, names = [], list[Verdict](), set[object]()
     if content.get("run_id") != run.run_id:
         faults.append(f"it belongs to another run: its run_id is not {run.run_id}")
+    shared = {name: content[name] for name in ("site", "initials") if isinstance(content.get(name), str)}
+    lines = [shared | line if isinstance(line, dict) else line for line in content["verdicts"]]
     try:
-        file = TypeAdapter(VerdictFile).validate_python(content)
-        shared: Mapping[str, Any] = {"site": file.site, "initials": file.initials}
-        for verdict, line in zip(file.verdicts, lines, strict=True):
-            verdicts.append(replace(verdict, **{name: shared[name] for name in shared.keys() - line.keys()}))
+        verdicts = READER.validate_python(content | {"verdicts": lines}).verdicts
     except ValidationError as error:
         faults += [_fault(*problem["loc"], message=problem["msg"]) for problem in error.errors()]
     for place, line in enumerate(lines, start=1):
-        name = line.get("id") if isinstance(line, dict) else None
-        if isinstance(name, str):
-            if name not in reviewable:
-                faults.append(f"verdict {place}: its id is none of this run's flagged or sampled")
-            if name in names:
-                faults.append(f"verdict {place}: its id occurs twice")
-            names.add(name)
-    for place, verdict in enumerate(verdicts, start=1):
-        lacking = [key for key in run.model.stated.verdicts_need if not getattr(verdict, key).strip()]
+        if not isinstance(line, dict) or not isinstance(line.get("id"), str):
+            continue
+        if line["id"] not in reviewable:
+            faults.append(f"verdict {place}: its id is none of this run's flagged or sampled")
+        if line["id"] in names:
+            faults.append(f"verdict {place}: its id occurs twice")
+        names.add(line["id"])
+        lacking = [key for key in run.model.stated.verdicts_need if not str(line.get(key, "")).strip()]
         faults += [f"verdict {place}: it has no {key}, which the contract asks for" for key in lacking]
     if faults:
         raise VerdictError(faults)
@@ -276,7 +260,6 @@ def _read(path: Path, run: RunDocument, reviewable: Collection[str]) -> list[Ver
 
 def _fault(*where: str | int, message: str) -> str:
     """What is wrong at a place of a file of verdicts, without anything that stands there."""
-    of_file = where[0] != "verdicts"
-    key, names = where[0] if of_file else where[-1], {*Verdict.__dataclass_fields__, "id", "format"}
+    key, names = where[-1], {*Verdict.__dataclass_fields__, "id", "format"}
     fault = f"its {key}: {message}" if key in names else "it is no object with the keys of a verdict alone"
-    return f"the file: {fault}" if of_file else f"verdict {int(where[1]) + 1}: {fault}"
+    return f"verdict {int(where[1]) + 1}: {fault}" if where[0] == "verdicts" else f"the file: {fault}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import nlargest
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -30,24 +29,30 @@ NEWEST = 3
 
 
 def verify(connection: sa.Connection, printed: str | None) -> Head:
-    """Follow the chain, and hold parts and tables to it.
+    """Follow the chain, and hold parts and tables to it (Unchained: naming the first entry that is wrong).
 
-    `printed`: head as printed at the foot of a report (its beginning will do): it must be in the chain, or
-    the chain has been cut short or written anew since.
-    Raises UsageError: too little of the printed head is given.
-    Raises Unchained: naming the first entry that is not as it was written.
+    `printed`: head as printed at the foot of a report (its beginning will do), which must be in the chain.
     """
     if printed is not None and len(printed) < SHORTEST_HEAD:
         raise UsageError(f"--head: give at least {SHORTEST_HEAD} of the digits printed on the report")
     _refuse_strangers(connection)
     head = follow(connection, printed)
-    # Where something fails they go with the transaction.
-    projected = {name: _copy(table) for name, table in PROJECTED.tables.items()}
-    for table in projected.values():
-        table.create(connection)
+    projected = {}
+    for name, table in PROJECTED.tables.items():
+        columns = [sa.Column(column.name, column.type) for column in table.columns]
+        # Where something fails it goes with the transaction.
+        projected[name] = sa.Table(f"again_{name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
+        projected[name].create(connection)
     project(connection, trail.entries(connection), projected)
     for name, table in PROJECTED.tables.items():
-        _compare(connection, table, projected[name])
+        for one, other in ((projected[name], table), (table, projected[name])):
+            rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
+            entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
+            if entry is not None:
+                raise Unchained(
+                    f"the table {name} is not what entry {entry} of the audit trail says; "
+                    "`screen ledger rebuild` makes it anew"
+                )
         projected[name].drop(connection)
     return head
 
@@ -69,11 +74,6 @@ def erasures(connection: sa.Connection) -> Mapping[tuple[int, int], list[tuple[S
         for entry, part, places, digest in erasing.facts.erased:
             stand_ins[entry, part].append((places, digest))
     return stand_ins
-
-
-def count_erased(connection: sa.Connection) -> int:
-    """Names that entries say they erased: to look for what is gone all parts would have to be read."""
-    return sum(len(places) for of_part in erasures(connection).values() for places, _ in of_part)
 
 
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
@@ -110,26 +110,8 @@ def _is_erased_as_stated(part: Part, erased: Sequence[tuple[Sequence[int], str]]
     places = [place for of_entry, _ in erased for place in of_entry]
     if sorted(map(str, places)) != sorted(part.gone) or not all(0 <= n < len(part.names) for n in places):
         return False
-    return all(STANDS_IN.fullmatch(part.names[place]) for place in places) and all(
-        digest_of_stand_ins(part.names, of_entry) == digest for of_entry, digest in erased
-    )
-
-
-def _copy(table: sa.Table) -> sa.Table:
-    """A table of the same columns that is gone with the connection."""
-    columns = [sa.Column(column.name, column.type) for column in table.columns]
-    return sa.Table(f"again_{table.name}", sa.MetaData(), *columns, prefixes=["TEMPORARY"])
-
-
-def _compare(connection: sa.Connection, table: sa.Table, projected: sa.Table) -> None:
-    for one, other in ((projected, table), (table, projected)):
-        rows = sa.except_(sa.select(*one.columns), sa.select(*other.columns)).subquery()
-        entry = connection.scalar(sa.select(sa.func.min(rows.c.entry)))
-        if entry is not None:
-            raise Unchained(
-                f"the table {table.name} is not what entry {entry} of the audit trail says; "
-                "`screen ledger rebuild` makes it anew"
-            )
+    of_their_form = all(STANDS_IN.fullmatch(part.names[place]) for place in places)
+    return of_their_form and all(digest_of_stand_ins(part.names, some) == digest for some, digest in erased)
 
 
 OBJECTS = {
@@ -147,22 +129,22 @@ OBJECTS = {
 def _refuse_strangers(connection: sa.Connection) -> None:
     """Views, triggers, tables and columns that are not ours can say something else than the trail."""
     ours, inspector = {**TABLES.tables, **PROJECTED.tables}, sa.inspect(connection)
-    objects = connection.execute(sa.text(OBJECTS[connection.dialect.name])).all()
-    strangers = [f"{kind} {name}" for kind, name in objects if kind != "table" or name not in ours]
-    for _, name in objects:
-        columns = [column["name"] for column in inspector.get_columns(name)] if name in ours else []
-        strangers += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
-    settings = sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version")
-    strangers += [f"setting {name}" for name in connection.scalars(settings)]
+    settings = connection.scalars(sa.select(SETTINGS.c.name).where(SETTINGS.c.name != "format_version"))
+    strangers = [f"setting {name}" for name in settings]
+    for kind, name in connection.execute(sa.text(OBJECTS[connection.dialect.name])).all():
+        if kind != "table" or name not in ours:
+            strangers.append(f"{kind} {name}")
+        else:
+            columns = {column["name"] for column in inspector.get_columns(name)} - {
+                *ours[name].columns.keys()
+            }
+            strangers += [f"column {name}.{column}" for column in columns]
     if strangers:
         raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}")
 
 
 def refuse_older(ledger: Ledger, runs: Path, where: str = "**") -> None:
-    """Refuse (ModelError) a ledger that lacks what the newest run directories below a place say it had.
-
-    `where`: "*" looks at those in the place alone.
-    """
+    """Refuse (ModelError) a ledger that lacks what the newest run directories at a place say it had."""
     with ledger.reading() as connection:
         for place, facts in _not_in_trail(connection, runs, where, NEWEST):
             last = trail.head(connection).number
@@ -189,21 +171,16 @@ def _not_in_trail(
     """Run directories of this ledger, all or those written last, that its trail lacks and nobody accepted."""
     chain = trail.head(connection, 1).digest
     accepted = {tuple(head) for one in stated(connection, Accepted) for head in one.facts.heads}
-    documents = [
-        path
-        for path in runs.glob(f"{where}/run.json")
-        if not any(name.startswith(".") for name in path.relative_to(runs).parts)
-    ]
-    if most is not None:
-        documents = nlargest(most, documents, key=lambda path: path.stat().st_mtime_ns)
-    for path in documents:
+    # Where nothing is entered yet it was lost, if these are all the runs of a site.
+    lost = (chain, where) == (GENESIS, "**")
+    documents = runs.glob(f"{where}/run.json")
+    shown = [path for path in documents if "/." not in f"/{path.relative_to(runs).as_posix()}"]
+    for path in sorted(shown, key=lambda path: -path.stat().st_mtime_ns)[:most]:
         try:
             run = RunDocument.from_dict(read_document(path.parent, "run"))
         except ModelError:
             continue  # what is damaged is said where it is read for its own sake
         facts = run.ledger
-        # Of another ledger; but one that has nothing yet was lost, where these are all the runs of a site.
-        lost = (chain, where) == (GENESIS, "**")
         if facts is None or (facts.entry, facts.head) in accepted or not (lost or facts.chain == chain):
             continue
         in_trail = trail.head(connection, facts.entry) == (facts.entry, facts.head)

@@ -65,8 +65,8 @@ class Finding:
 def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[int, int]:
     """Size of a sample of a night's patients, and how many of it are there on another night.
 
-    `before`, `now`: of each night the hashes of its patients, the lowest `most` of them. Where there are
-    more, those below the lower of both ends are a sample of both nights.
+    `before`, `now`: the lowest `most` hashes of the patients of each. Where there are more, those below the
+    lower of both ends are a sample of both nights.
     """
     end = min((max(hashes) for hashes in (before, now) if len(hashes) >= most), default=None)
     sample = {patient for patient in before if end is None or patient <= end}
@@ -75,10 +75,9 @@ def still_there(before: Sequence[int], now: Sequence[int], most: int) -> tuple[i
 
 def share_that_stays(nights: Iterable[Delivery]) -> float | None:
     """Share of a night's patients that are there on the next night too; None where nobody is recognised."""
-    recognised = [night for night in nights if night.before]
-    before = sum(night.before or 0 for night in recognised)
-    still = sum(night.still or 0 for night in recognised)
-    return (still + 0.5) / (before + 1) if before else None
+    counts = [(night.before, night.still or 0) for night in nights if night.before]
+    before, still = np.sum(counts, axis=0) if counts else (0, 0)
+    return float((still + 0.5) / (before + 1)) if before else None
 
 
 def examine(
@@ -94,23 +93,30 @@ def examine(
 ) -> tuple[Delivery, list[Finding]]:
     """Hold a night's delivery against what was expected of it; return it with the findings' codes, and these.
 
-    `past`: by night those of the series that were in force before this one; `other_ids`: in what the ids are
-    written unlike those of training; `same_table`: nights that had the same table.
+    `past`: by night those of the series in force; `other_ids`: in what the ids are written unlike training's.
     """
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
     known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
+    findings = [*_of_table(night, same_table)][:1]
+    if other_ids and not known_ids:
+        unlike = "; ".join(other_ids)
+        words = f"The ids are written otherwise than in training ({unlike}): nobody is recognised."
+        findings.append(Finding(Reason(OTHER_IDS, words, remedy=WHOLE), sure=True))
+    if files_expected is not None and n_files != files_expected:
+        words = f"{n_files} of {files_expected} files came (files_per_night)."
+        findings.append(Finding(Reason("files_unexpected", words, None, n_files, files_expected, WHOLE)))
+    low, high = rows_expected or (0, tonight.rows)
+    if not low <= tonight.rows <= high:
+        words = f"{tonight.rows:,} rows came, {low:,} to {high:,} are expected (rows_per_night)."
+        bound = low if tonight.rows < low else high
+        findings.append(Finding(Reason("rows_unexpected", words, None, tonight.rows, bound, WHOLE)))
     nights = {day: past[day] for day in sorted(past) if day < night and past[day].measure}
     history = _History(night, tonight, dict([*nights.items()][-WINDOW:]))
-    findings = [
-        *_of_table(night, same_table),
-        *_of_ids(() if known_ids else other_ids),
-        *_as_stated(n_files, tonight.rows, files_expected, rows_expected),
-        *history.times(),
-    ]
+    findings += history.times()
     if len(history.nights) >= FEWEST:
         expected = history.rows_expected()
-        low, high = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
-        tonight = history.tonight = tonight.replace(usual=(int(np.ceil(low)), int(high)))
+        usual = np.square(np.maximum(expected.ppf([NOT_WHOLE, 1 - MANY_ROWS]), 0.0))
+        tonight = history.tonight = tonight.replace(usual=(int(np.ceil(usual[0])), int(usual[1])))
         findings += history.whole(expected)
     codes = [finding.reason.code for finding in findings] + [OTHER_IDS] * bool(known_ids and other_ids)
     doubtful = any(finding.chance < DOUBTFUL for finding in findings)
@@ -123,31 +129,10 @@ def _of_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:
         if twin.night != night:
             words = f"The table is that of the night of {twin.night}{whose}, byte for byte."
             yield Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
-            return
         # Two screens may read one ward's table every night; two wards have tables of their own.
-        if twin.series and twin.differs:
+        elif twin.series and twin.differs:
             words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
             yield Finding(Reason("table_of_another_series", words, remedy=WHOLE))
-            return
-
-
-def _of_ids(other_ids: Sequence[str]) -> Iterator[Finding]:
-    if other_ids:
-        words = (
-            f"The ids are written otherwise than in training ({'; '.join(other_ids)}): nobody is recognised."
-        )
-        yield Finding(Reason(OTHER_IDS, words, remedy=WHOLE), sure=True)
-
-
-def _as_stated(
-    n_files: int, n_rows: int, files: int | None, rows: tuple[int, int] | None
-) -> Iterator[Finding]:
-    if files is not None and n_files != files:
-        words = f"{n_files} of {files} files came (files_per_night)."
-        yield Finding(Reason("files_unexpected", words, None, n_files, files, WHOLE))
-    if rows is not None and not rows[0] <= n_rows <= rows[1]:
-        words = f"{n_rows:,} rows came, {rows[0]:,} to {rows[1]:,} are expected (rows_per_night)."
-        yield Finding(Reason("rows_unexpected", words, None, n_rows, rows[n_rows > rows[1]], WHOLE))
 
 
 class _History:
@@ -189,21 +174,17 @@ class _History:
                 yield Finding(Reason("patients_gone", f"{words}.", None, 0.0, stay, WHOLE), sure=True)
                 return
             few.append(self._leavers(before, stay).sf(np.sqrt(before - still + ANSCOMBE)))
-            yield from self._unchanged(stay)
+            # Some leave and come every day.
+            came = np.mean([night.units - (night.still or 0) for night in self.nights if night.before])
+            chance = float(stay**before * np.exp(-came))
+            if still == before == self.tonight.units and chance < UNCHANGED:
+                same = f"The patients are those of {last}: none of {before} has left, and nobody came."
+                yield Finding(Reason("patients_unchanged", same, remedy=TONIGHT), chance)
         # Two views of one loss, added as normal deviates that go together.
         spread = np.sqrt(len(few) * (1 + (len(few) - 1) * TOGETHER))
         chance = float(stats.norm.cdf(stats.norm.ppf(few).sum() / spread))
         if chance < NOT_WHOLE or few[-1] < GONE:
             yield Finding(Reason("not_whole", f"{words}.", None, rows, low, WHOLE), chance)
-
-    def _unchanged(self, stay: float) -> Iterator[Finding]:
-        """Whether the patients are those of the last night, though some leave and come every day."""
-        before, recognised = self.tonight.before or 0, [night for night in self.nights if night.before]
-        came = np.mean([night.units - (night.still or 0) for night in recognised])
-        chance = float(stay**before * np.exp(-came))
-        if self.tonight.still == before == self.tonight.units and chance < UNCHANGED:
-            words = f"The patients are those of {self.days[-2]}: none of {before} has left, and nobody came."
-            yield Finding(Reason("patients_unchanged", words, remedy=TONIGHT), chance)
 
     def _leavers(self, before: int, stay: float) -> stats.rv_continuous:
         """Square root of how many of so many leave, by the weekday."""
@@ -224,9 +205,10 @@ class _History:
         old = (self.dates[-1] - datetime.date.fromisoformat(newest)).days
         dated = [(date, night) for date, night in zip(self.dates, self.nights, strict=False) if night.newest]
         usual = [(date - datetime.date.fromisoformat(night.newest or "")).days for date, night in dated]
-        if old < min([-1, *usual]):
+        soonest = min([-1, *usual])
+        if old < soonest:
             words = f"The newest row is of {newest}, a day still to come."
-            yield Finding(Reason("rows_of_days_to_come", words, None, old, min([-1, *usual]), TONIGHT), OLD)
+            yield Finding(Reason("rows_of_days_to_come", words, None, old, soonest, TONIGHT), OLD)
         of_one_day = all(night.oldest == night.newest for night in [self.tonight, *dict(dated).values()])
         if len(usual) < FEWEST:
             bound = 1 if of_one_day and self.tonight.rows >= FEWEST else OLD_AT_FIRST
@@ -246,9 +228,8 @@ def _next(
 ) -> stats.rv_continuous:
     """Student's t of the value that follows some: linear regression with a conjugate prior.
 
-    `values`, shape (n,); `design`, shape (n + 1, p): what explains them, and in its last row the value to
-    come; `mean`, `scale`, shape (p,): of the coefficients before anything is seen; `spread`: of the
-    values about their line, as sure as `WORTH` nights would make it.
+    `design`, shape (n + 1, p): what explains them, in its last row the value to come; `mean`, `scale`: of the
+    coefficients before anything is seen; `spread`: of the values, as sure as `WORTH` nights would make it.
     """
     past, now = design[:-1], design[-1]
     prior = np.diag(np.square(spread / scale))

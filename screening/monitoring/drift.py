@@ -33,7 +33,9 @@ from screening.schemas.run import FeatureDrift
 STEPS, TENTHS = 50, 10
 MOST_CATEGORIES = 1000
 MOST_UNSEEN = 1000
-MOST_SAMPLED = 8192
+MOST_SAMPLED = 512
+BINS = 20
+"""Of a column, as a night is compared and the ledger keeps it."""
 N_SHARES = 4
 """Of a column's counts: rows, those with a value, of an unseen category and outside training's range."""
 
@@ -41,9 +43,8 @@ N_SHARES = 4
 def profile(features: Columns, contract: Contract, groups: np.ndarray | None = None) -> Profile:
     """What a night is compared with: counts of the training rows on bins of their own quantiles.
 
-    `features` (shape (n_rows, n_features)): typed columns, before any normalisation within groups; `groups`
-    (shape (n_rows,)): rows of one group are alike, so groups, not rows, tell how sure a difference is.
-    `n_units` of the profile is the effective number of rows; texts and codes come the most frequent first.
+    `features`: typed columns, before any normalisation within groups; `groups`, shape (n_rows,): rows of one
+    are alike, so groups, not rows, tell how sure a difference is.
     """
     n_rows = count_rows(features)
     units = n_rows if groups is None else effective_units(np.unique(groups, return_counts=True)[1])
@@ -80,9 +81,9 @@ def binned(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def texts(values: np.ndarray) -> dict[str, int]:
-    """How often each text, or code written as text, occurs, the most frequent first; missing ones apart."""
-    counted = Counter(values[~absent(values)].tolist()).most_common()
-    return {f"{value:g}" if isinstance(value, float) else value: n for value, n in counted}
+    """How often each text, or code written as text, occurs; missing ones apart."""
+    counted = Counter(values[~absent(values)].tolist())
+    return {f"{value:g}" if isinstance(value, float) else value: n for value, n in counted.items()}
 
 
 def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
@@ -112,35 +113,33 @@ class SampledValues:
 class Column:
     """What training knew of a feature, and what the night holds so far.
 
-    `past`: its entry of the profile; `n_rows_past`: of training. `present`: rows of tonight with a value, one
-    of an unseen category included; `known`: texts that are nothing new, None being a missing value; `unseen`:
-    rows of each category that training never had.
+    `present`: rows of tonight with a value, one of an unseen category included; `known`: texts that are
+    nothing new, with their bins, a missing one too; `unseen`: rows of each category that training never had.
     """
 
     def __init__(self, past: NumberProfile | TextProfile, n_rows_past: int):
         self.past, self.numeric = past, isinstance(past, NumberProfile)
-        texts_past = past.counts if isinstance(past, TextProfile) else {}
-        bins = past.counts if isinstance(past, NumberProfile) else [*texts_past.values()]
-        self.more = past.more if isinstance(past, TextProfile) else 0
+        self.known: dict[str | None, int] = {None: -1}
+        self.more = 0
+        if isinstance(past, NumberProfile):
+            bins = [*past.counts]
+        else:
+            bins, self.more = [*past.counts.values()], past.more
+            self.known |= {text: i for i, text in enumerate(past.counts)}
         self.expected = np.array(bins, dtype=float)
-        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *bins])
+        # At most `BINS` bins: shares of the training rows, or the most frequent categories.
+        most_frequent = np.minimum(np.arange(len(bins)), BINS - 1)
+        self.place = steps(self.expected, BINS) if self.numeric else most_frequent
+        past_bins = np.bincount(self.place, self.expected).astype(int)
+        self.training = np.array([n_rows_past, sum(bins) + self.more, 0, 0, *past_bins])
         self.counts = np.zeros(len(bins), dtype=np.int64)
         self.n_rows = self.present = self.outside = 0
         self.unseen: Counter[str] = Counter()
         self.sample = SampledValues(MOST_SAMPLED)
-        self._places = {text: i for i, text in enumerate(texts_past)}
-        self.known = {*texts_past, None}
 
-    def tonight(self, n_bins: int | None = None) -> np.ndarray:
-        """The counts of `N_SHARES`, and then the bins.
-
-        `n_bins`: at most so many, as shares of the training rows, or the most frequent categories; None: as
-        training has them, which is `training`.
-        """
-        bins = self.counts
-        if n_bins is not None:
-            place = np.minimum(np.arange(len(bins)), n_bins - 1)
-            bins = np.bincount(steps(self.expected, n_bins) if self.numeric else place, bins).astype(int)
+    def tonight(self) -> np.ndarray:
+        """The counts of `N_SHARES`, and then the bins; `training` has the same of training."""
+        bins = np.bincount(self.place, self.counts).astype(int)
         return np.array([self.n_rows, self.present, self.unseen.total(), self.outside, *bins])
 
     def add(self, values: np.ndarray) -> None:
@@ -157,17 +156,11 @@ class Column:
             return
         for text, n in texts(values).items():
             self.present += n
-            if text in self._places:
-                self.counts[self._places[text]] += n
+            if text in self.known:
+                self.counts[self.known[text]] += n
             elif not self.more:
                 # Past the bound single texts are no longer told apart.
                 self.unseen[text if text in self.unseen or len(self.unseen) < MOST_UNSEEN else ""] += n
-
-    def add_unlisted(self, n_rows: int) -> None:
-        """Count rows whose text stands for no value at all."""
-        self.present += n_rows
-        if n_rows:
-            self.unseen[""] += n_rows
 
     def distance(self, past: np.ndarray, now: np.ndarray) -> float | None:
         """Largest difference of shares: of cumulative ones for numbers, of any set of known categories."""
@@ -195,8 +188,6 @@ SHARES = {
 """By gate: the reason's code and words, and the difference of shares that is worth a word."""
 LEAST, WINDOW = 20, 56
 """Nights from which on a series has its own reference, and of how many of the last it is made."""
-BINS = 20
-"""Of a column, as the ledger keeps a night."""
 STAY_UNKNOWN = 0.9
 """Share of patients taken to be there on the next night too, where no column names them."""
 
@@ -205,15 +196,14 @@ STAY_UNKNOWN = 0.9
 class Reference:
     """What a night's columns are held against: training, or the last nights of the series.
 
-    `where`: in words. `columns`: counts as `Column.tonight` has them, with at most `n_bins` bins. `worth`:
-    what one of its rows is worth in independent ones.
+    `where`: in words. `columns`: counts as `Column.tonight` has them. `worth`: what one of its rows is worth
+    in independent ones.
     """
 
     where: str
     columns: Mapping[str, np.ndarray]
     worth: float
     remedy: str
-    n_bins: int | None = None
 
 
 def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
@@ -224,7 +214,6 @@ def own_nights(counts: Sequence[Mapping[str, Any]], worth: float) -> Reference:
         {name: np.sum([night["columns"][name] for night in counts], axis=0) for name in names},
         worth,
         "Ask the source of the column what has changed since the nights before.",
-        BINS,
     )
 
 
@@ -238,20 +227,14 @@ def independent(stay: float | None) -> float:
 
 
 class Gates:
-    """Counts a night's rows against a training profile; a `CohortStream` feeds it in its first pass.
-
-    `past`: features it does not know are let through.
-    """
+    """Counts a night's rows against a training profile; features that it does not know are let through."""
 
     def __init__(self, past: Profile, contract: Contract):
         self.contract, self.past = contract, past
         self.n_rows = 0
         self.groups: Counter[str] = Counter()
-        self.columns = {
-            name: Column(past.features[name], past.n_rows)
-            for name in contract.features
-            if name in past.features
-        }
+        names = [name for name in contract.features if name in past.features]
+        self.columns = {name: Column(past.features[name], past.n_rows) for name in names}
         self.training = Reference(
             "in training",
             {name: column.training for name, column in self.columns.items()},
@@ -259,11 +242,10 @@ class Gates:
             "Check the source of the column; where the difference is meant, train again on rows like "
             "tonight's.",
         )
-        normalised = {name for name in self.columns if contract.features[name].normalise is not None}
-        # Scale and centre of the others are not taken out before scoring.
-        self.measured = {name: column for name, column in self.columns.items() if name not in normalised}
-        self.numbers = {name: column for name, column in self.measured.items() if column.numeric}
-        concerned = {"missing": len(self.columns), "values": len(self.measured)}
+        # Scale and centre of the others are taken out before scoring.
+        self.measured = {name for name in names if contract.features[name].normalise is None}
+        self.numbers = [name for name in names if name in self.measured and self.columns[name].numeric]
+        concerned = {"missing": len(names), "values": len(self.measured)}
         concerned["unseen"] = sum(not column.numeric for column in self.columns.values())
         # The chance one column may have of a false alarm, so that all together keep to `ALARMS`.
         self.allowed = {
@@ -283,9 +265,12 @@ class Gates:
             self.groups.update(groups)
         for name, column in self.columns.items():
             column.add(features[name])
-            if unlisted and name in unlisted and self.contract.features[name].type == "ordinal":
+            ordinal = self.contract.features[name].type == "ordinal"
+            if unlisted and name in unlisted and ordinal and unlisted[name].any():
                 # Such a row has no code, so its text is not among the values.
-                column.add_unlisted(int(np.count_nonzero(unlisted[name])))
+                n_unlisted = int(np.count_nonzero(unlisted[name]))
+                column.present += n_unlisted
+                column.unseen[""] += n_unlisted
 
     def unseen_rows(self, features: Columns) -> dict[str, np.ndarray]:
         """Per category feature the rows whose text no training row had, as masks."""
@@ -300,7 +285,7 @@ class Gates:
         return [
             _unit_changed(name, shift)
             for name, shift in self.shifts.items()
-            if shift and shift.sure and self.contract.unit_policy(name) == "stop"
+            if shift.sure and self.contract.unit_policy(name) == "stop"
         ]
 
     def notes(self) -> list[str]:
@@ -319,24 +304,24 @@ class Gates:
         rows, is an alarm whatever the nights before were: the model reads wrong numbers.
         """
         reasons = list[Reason]()
-        for name, column in self.columns.items():
+        for name in self.columns:
             shift = self.shifts.get(name)
-            changed = shift is not None and (own is None or shift.sure or shift.share < 1)
-            if shift is not None and changed:
-                reasons.append(_unit_changed(name, shift))
-            values = name in self.measured and not changed
-            reasons += self._differences(own or self.training, name, column, values)
+            if shift is not None and own is not None and not shift.sure and shift.share == 1:
+                shift = None
+            reasons += [] if shift is None else [_unit_changed(name, shift)]
+            reasons += self._differences(own or self.training, name, name in self.measured and shift is None)
         return reasons
 
     def counts(self) -> dict[str, Any]:
         """What a night's features count, and a digest of the training whose bins they are counted on."""
         return {
             "bins": hashlib.sha256(json.dumps(self.past.to_dict()).encode()).hexdigest()[:16],
-            "columns": {name: column.tonight(BINS).tolist() for name, column in self.columns.items()},
+            "columns": {name: column.tonight().tolist() for name, column in self.columns.items()},
         }
 
     def facts(self) -> dict[str, FeatureDrift]:
         """Every feature beside training."""
+        differences = {name: self._differences(self.training, name, True) for name in self.measured}
         return {
             name: FeatureDrift(
                 psi=column.index(),
@@ -344,9 +329,7 @@ class Gates:
                 outside=column.outside / column.present if column.present else 0.0,
                 unseen=column.unseen.total(),
                 normalised=name not in self.measured,
-                alarm=name in self.measured
-                and "values_differ"
-                in {reason.code for reason in self._differences(self.training, name, column, True)},
+                alarm=any(reason.code == "values_differ" for reason in differences.get(name, ())),
             )
             for name, column in self.columns.items()
         }
@@ -357,24 +340,25 @@ class Gates:
         return tests.effective_units(self.groups.values()) / self.n_rows if self.groups else 1.0
 
     @cached_property
-    def shifts(self) -> dict[str, UnitShift | None]:
-        """Per number the conversion that explains its values better than an honest difference would."""
-        return {name: self._shift(name, column) for name, column in self.numbers.items()}
+    def shifts(self) -> dict[str, UnitShift]:
+        """Of numbers the conversion that explains their values better than an honest difference would."""
+        shifts = {}
+        for name in self.numbers:
+            column = self.columns[name]
+            rows, rows_past = column.present * self.worth, column.expected.sum() * self.training.worth
+            distance = column.distance(column.expected, column.counts)
+            if distance is not None and isinstance(column.past, NumberProfile):
+                shifts[name] = unit_shift(
+                    column.sample.values, column.past,
+                    conversions_of(name, self.contract.features[name].unit),
+                    night_units=rows, chance=self.allowed["units"],
+                    differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
+                )  # fmt: skip
+        return {name: shift for name, shift in shifts.items() if shift is not None}
 
-    def _shift(self, name: str, column: Column) -> UnitShift | None:
-        rows, rows_past = column.present * self.worth, column.expected.sum() * self.training.worth
-        distance = column.distance(column.expected, column.counts)
-        if distance is None or not isinstance(column.past, NumberProfile):
-            return None
-        return unit_shift(
-            column.sample.values, column.past, conversions_of(name, self.contract.features[name].unit),
-            n_units=rows_past, night_units=rows, chance=self.allowed["units"],
-            differs=tests.other_distribution(distance, rows, rows_past) < DIFFERS,
-        )  # fmt: skip
-
-    def _differences(self, past: Reference, name: str, column: Column, values: bool) -> list[Reason]:
+    def _differences(self, past: Reference, name: str, values: bool) -> list[Reason]:
         """In what a column differs from a reference by more than chance; `values`: in its values too."""
-        now, before = column.tonight(past.n_bins), past.columns[name]
+        column, now, before = self.columns[name], self.columns[name].tonight(), past.columns[name]
         shares, shares_before = _shares(now), _shares(before)
         differences = list[tuple[str, str, str, float]]()  # Gate, code, words, and how likely by chance.
         for gate, (code, words, least) in SHARES.items():
@@ -386,7 +370,7 @@ class Gates:
             counts = events * self.worth, rows * self.worth, earlier * past.worth, rows_before * past.worth
             if own and gate == "unseen":
                 unseen = [n * self.worth for n in column.unseen.values()]
-                p = tests.never_seen(unseen, before[N_SHARES:] * past.worth, counts[1])
+                p = tests.never_seen(unseen, column.expected * past.worth, counts[1])
             else:
                 p = tests.outside(counts[0], counts[1], counts[3]) if own else tests.more_often(*counts)
             beside = "" if own else f", {past.where} {usual:.0%}"
@@ -419,15 +403,10 @@ def _unit_changed(name: str, shift: UnitShift) -> Reason:
     if shift.share < 1:
         words = f"{name}: in {shift.share:.0%} of the rows the values look {units} ({conversion.words})."
     elif shift.sure:
-        units += "" if conversion.after else " than in training"
         words = f"{name}: the values look {units} ({conversion.words})."
     else:
         words = f"{name}: the values may be {units} ({conversion.words}), or those of quite other patients."
-    remedy = (
-        "Convert the column, or have the source send the old unit again."
-        if shift.sure
-        else "Ask the source of the column for its unit."
-    )
     # A conversion that is never sure has no bound, and JSON no infinity.
     bound = shift.bound if np.isfinite(shift.bound) else None
+    remedy = "Ask the source of the column for its unit, and convert it or have the old unit sent again."
     return Reason("unit_changed", words, name, shift.ratio, bound, remedy)

@@ -3,8 +3,8 @@
 A quantity is known by its name or its unit; each unit stands with the number that one and the same amount has
 in it, so that the conversion between any two is their ratio (temperature also has an offset).
 
-Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of all values,
-by a factor where they are positive, of a size drawn from a Cauchy distribution on the scale of the training
+Both sides grant the night an honest difference (a ward of older or sicker patients): a shift of its median,
+by a factor where values are positive, of a size drawn from a Cauchy distribution on the scale of the training
 values. So a night is in other units only where the conversion explains what such a shift explains badly.
 """
 
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import voigt_profile
+from scipy.stats import binom, cauchy
 
 from screening.schemas.model import NumberProfile
 
@@ -106,14 +107,11 @@ SPELLINGS = {
     CELSIUS: "cel degc °c c celsius deg_c degrees_c",
     FAHRENHEIT: "degf °f f fahrenheit deg_f degrees_f",
     "mmHg": "mmhg mm_hg torr",
-    "kPa": "kpa",
     "cmH2O": "cmh2o cm_h2o",
     "lb": "lb lbs lb_av pound pounds",
     "kg": "kg kilogram kilograms",
     "g": "g gram grams",
     "m": "m metre meter metres meters",
-    "cm": "cm",
-    "mm": "mm",
     "in": "in in_i inch inches",
     "umol/L": "umol/l mcmol/l micromol/l",
     "ug/L": "ug/l mcg/l ng/ml",
@@ -123,14 +121,21 @@ SPELLINGS = {
     "g/L": "g/l mg/ml",
     "mg/dL": "mg/dl mg/100ml mg%",
     "g/dL": "g/dl g% g/100ml",
-    "mEq/L": "meq/l",
     "s": "s sec second seconds",
     "min": "min minute minutes",
     "h": "h hr hrs hour hours",
     "d": "d day days",
     "wk": "wk week weeks",
 }
-_STANDARD = {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
+
+
+def _spelled(unit: str) -> str:
+    return unit.split(" of ")[0]
+
+
+_STANDARD = {
+    _spelled(unit).lower(): _spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units
+} | {spelling: unit for unit, spellings in SPELLINGS.items() for spelling in spellings.split()}
 POWERS_OF_TEN = tuple(
     Conversion(factor, 0.0, "", "", known=False)
     for power in (10.0, 100.0, 1000.0)
@@ -139,16 +144,16 @@ POWERS_OF_TEN = tuple(
 
 
 def standard_unit(unit: str | None) -> str:
-    """A unit in the spelling used here, or as it was written (small letters) where it is not understood."""
+    """A unit in the spelling used here, or in small letters where it is not understood."""
     plain = re.sub(r"\{.*?\}", "", unit or "").strip().lower()
     plain = plain.replace("µ", "u").replace("μ", "u").replace(" per ", "/").replace("mm[hg]", "mmhg")
     plain = re.sub(r"[\[\]]", "", plain)
     plain = re.sub(r"\s+", "_" if "/" not in plain else "", plain)
-    return _STANDARD.get(plain, {known.lower(): known for known in _ALL_UNITS}.get(plain, plain))
+    return _STANDARD.get(plain, plain)
 
 
 def quantity_named(name: str) -> Quantity | None:
-    """The one quantity a column's name speaks of; None for none, several, or something computed from one."""
+    """The one quantity a column's name speaks of; None for none, several, or something computed."""
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
@@ -157,10 +162,9 @@ def quantity_named(name: str) -> Quantity | None:
 
 
 def conversions_of(name: str, unit: str | None) -> tuple[Conversion, ...]:
-    """What can have happened to a column between training and tonight, by its unit, its name, or neither.
+    """What can have happened to a column since training: conversions from its unit where that is understood.
 
-    With a unit that is understood only conversions from it; with a name only, those between any two units of
-    the quantity; with neither, powers of ten.
+    Else those between any two units of the quantity that its name speaks of, or powers of ten.
     """
     quantity, written = quantity_named(name), standard_unit(unit)
     if quantity and not written:
@@ -185,15 +189,6 @@ def _between(quantity: Quantity, written: str | None) -> Iterator[Conversion]:
             yield Conversion(factor, offset, before, after, known=not quantity.wide)
 
 
-def _spelled(unit: str) -> str:
-    return unit.split(" of ")[0]
-
-
-_ALL_UNITS = frozenset(_spelled(unit) for kind in (*QUANTITIES, *KINDS) for unit, _ in kind.units)
-
-
-# More values than these change no verdict; they are every k-th of a night's sample.
-WEIGHED = 128
 # Honest differences in standard deviations of training: where the conversion is known, and elsewhere.
 HONEST, HONEST_WIDE = 0.15, 0.5
 # How much likelier the converted night must be: to be sure of it, and to say that it may be.
@@ -201,13 +196,11 @@ KNOWN_BOUND, OTHER_BOUND, MAY_BE = 30.0, 100.0, 10.0
 # A conversion that moves the values by fewer standard deviations is one that a ward can bring too.
 LEAST_MOVE = 1.5
 # Share of values that fit no distribution at all, and how much wider than the others they lie.
-STRAY, STRAY_WIDTH = 0.02, 4.0
-LEAST_WIDTH = 0.02
-# So many standard deviations from the middle a density has its own shape; farther off only the strays'.
-FAR = 20.0
+STRAY, STRAY_WIDTH = 0.01, 4.0
+LEAST_WIDTH, SMOOTH = 0.02, 0.25
 # A single value counts as converted where that makes it so much likelier; chance does that once in as many.
 ROW_RATIO = 1000.0
-FEWEST_ROWS, LEAST_SHARE = 3, 0.05
+FEWEST_ROWS, LEAST_SHARE, MOST_ROWS = 3, 0.05, 0.6
 FEW = 5
 
 
@@ -229,70 +222,47 @@ class UnitShift:
 class Density:
     """Density of the training values (of their logarithms, `log`), smooth and with wide tails.
 
-    `training`: the values of training; `n_units`: effective number of training rows; the fewer, the smoother.
     `width`: standard deviation of the values, robust; `middle`: their median.
     """
 
-    def __init__(self, training: NumberProfile, n_units: float, log: bool):
-        centers, weights = _spread_out(training, log)
-        order = np.argsort(centers)
-        share = np.cumsum(weights[order]) / weights.sum()
-        low, self.middle, high = np.interp((0.1, 0.5, 0.9), share, centers[order])
-        scale = max(abs(self.middle), 1e-12)
-        self.width = max(float(high - low) / 2.563, LEAST_WIDTH * (1.0 if log else scale))
-        smooth = max(self.width * max(n_units, 2.0) ** -0.2, LEAST_WIDTH * self.width)
-        # A training value far from all others would leave no point of the grid among them.
-        ends = np.clip(
-            [centers.min(), centers.max()], self.middle - FAR * self.width, self.middle + FAR * self.width
-        )
-        grid = np.linspace(ends[0] - 8 * self.width, ends[1] + 8 * self.width, 1000)
-        apart = (grid[:, None] - centers) / smooth
-        self._grid = grid
-        with np.errstate(over="ignore"):  # too far apart to be squared is far enough
-            near = np.exp(-0.5 * apart**2)
-        self._close = near @ (weights / weights.sum()) / smooth * (1 - STRAY)
+    def __init__(self, training: NumberProfile, log: bool):
+        assert training.range is not None, "it has values"
+        low, high = training.range
+        ends, counts = np.array([low, *training.edges, high]), np.array([0, *training.counts])
+        if log:
+            ends, counts = np.log(ends[ends > 0]), counts[ends > 0]
+        share = np.cumsum(counts)
+        self.ends, self.share = ends, share / share[-1]
+        below, self.middle, above = np.interp((0.1, 0.5, 0.9), self.share, ends)
+        least = LEAST_WIDTH * (1.0 if log else max(abs(self.middle), 1e-12))
+        self.width = max(float(above - below) / 2.563, least)
 
     def log_at(self, x: np.ndarray) -> np.ndarray:
-        """Log density, up to one constant; same shape."""
-        wide = STRAY_WIDTH * self.width
-        # 0.8 is the Gaussian's constant over that of the Cauchy distribution, sqrt(2 pi) / pi.
-        stray = 0.8 * STRAY / wide / (1 + np.square((x - self.middle) / wide))
-        return np.log(np.interp(x, self._grid, self._close, left=0.0, right=0.0) + stray)
+        """Log density; same shape."""
+        near = SMOOTH * self.width
+        below, above = (np.interp(x + side, self.ends, self.share, left=0.0) for side in (-near, near))
+        stray = cauchy.pdf(x, self.middle, STRAY_WIDTH * self.width)
+        return np.log((1 - STRAY) * (above - below) / (2 * near) + STRAY * stray)
 
-    def evidence(self, x: np.ndarray, units: float, honest: float) -> float:
-        """Log likelihood of a night of `x`, worth `units` rows, over all honest shifts of it."""
-        tempered = units / len(x)
-        off, near = float(np.median(x)) - self.middle, self.width / np.sqrt(max(units, 1.0))
-        shifts = np.unique(
-            np.concatenate(
-                [
-                    np.linspace(-2, 2, 41) * self.width,
-                    off + np.linspace(-5, 5, 41) * near,
-                    np.linspace(min(off, 0), max(off, 0), 31),
-                ]
-            )
-        )
-        prior = np.log(honest * self.width) - np.log((honest * self.width) ** 2 + shifts**2)
-        log = tempered * self.log_at(x - shifts[:, None]).sum(axis=1) + prior
-        top = log.max()
-        return float(top + np.log(np.trapezoid(np.exp(log - top), shifts)))
+    def honestly(self, x: np.ndarray, units: float, honest: float) -> float:
+        """Likelihood of the median of a night worth `units` rows, over all honest shifts of it."""
+        off = (float(np.median(x)) - self.middle) / self.width
+        return float(voigt_profile(off, 1 / np.sqrt(max(units, 1.0)), honest))
 
 
 def unit_shift(
     values: np.ndarray, training: NumberProfile, conversions: Sequence[Conversion], *,
-    n_units: float, night_units: float, differs: bool, chance: float,
+    night_units: float, differs: bool, chance: float,
 ) -> UnitShift | None:  # fmt: skip
     """The conversion that explains the night, if one does or may; the whole column goes before some rows.
 
-    `values`, shape (n,): finite values of tonight; `n_units`, `night_units`: effective number of rows of
-    training and of these; `differs`: whether they differ from those of training beyond chance; `chance`:
-    allowed; a ratio of 1 / chance needs no other test beside it.
+    `values`, shape (n,): finite values of tonight; `night_units`: their effective number; `differs`: whether
+    they differ from those of training beyond chance; `chance`: allowed; a ratio of 1 / chance needs no other
+    test beside it.
     """
     if training.range is None:
         return None
     least, largest = training.range
-    values = values[:: max(1, -(-len(values) // WEIGHED))]
-    densities: dict[bool, Density] = {}
     whole, part = list[UnitShift](), list[UnitShift]()
     for conversion in conversions:
         log = not conversion.offset
@@ -300,21 +270,22 @@ def unit_shift(
         now = values[values > 0] if log else values
         if not now.size or (log and (least < 0 or largest <= 0)):
             continue
-        if log not in densities:
-            densities[log] = Density(training, n_units, log)
-        density, then = densities[log], (now - conversion.offset) / conversion.factor
+        density, then = Density(training, log), (now - conversion.offset) / conversion.factor
         # On logarithms a factor is a shift; elsewhere it stretches the density.
         stretch = 0.0 if log else float(np.log(conversion.factor))
         if log:
             now, then = np.log(now), np.log(then)
         units = min(night_units * len(now) / len(values), len(now))
-        # Where the night looks like training as a whole, only very few rows can still have changed together.
-        if differs or units < FEW:
-            shift = _as_whole(now, then, stretch, conversion, density, units)
-            if shift.ratio >= (MAY_BE if differs else max(shift.bound, 1 / chance)):
-                whole.append(shift)
-        # Each row taken alone: the share that the conversion explains.
+        # Each row taken alone: how much likelier it is converted back.
         gains = density.log_at(then) - density.log_at(now) - stretch
+        # Where the night looks like training as a whole, only very few rows can still have changed together.
+        if np.mean(gains > 0) >= MOST_ROWS and (differs or units < FEW):
+            honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
+            ratio = density.honestly(then, units, honest) / density.honestly(now, units, honest)
+            if abs(float(np.median(then) - np.median(now))) < LEAST_MOVE * density.width:
+                bound = np.inf
+            if ratio >= (MAY_BE if differs else max(bound, 1 / chance)):
+                whole.append(UnitShift(conversion, ratio, bound))
         share = float(np.mean(gains >= np.log(ROW_RATIO)))
         hits = int(share * units)
         often = hits >= FEWEST_ROWS and share >= LEAST_SHARE
@@ -323,40 +294,3 @@ def unit_shift(
     if whole:
         return max(whole, key=lambda shift: shift.ratio)
     return max(part, key=lambda shift: shift.share) if part else None
-
-
-def _as_whole(
-    now: np.ndarray, then: np.ndarray, stretch: float, conversion: Conversion, density: Density, units: float
-) -> UnitShift:
-    """How much likelier a night is converted back, `then`, than as it is, `now`."""
-    honest, bound = (HONEST, KNOWN_BOUND) if conversion.known else (HONEST_WIDE, OTHER_BOUND)
-    before, after = float(np.median(now)), float(np.median(then))
-    if abs(after - density.middle) >= abs(before - density.middle):
-        # A heap of values, such as a default, is likelier the more it is drawn apart, wherever that puts it.
-        return UnitShift(conversion, 0.0, bound)
-    if abs(after - before) < LEAST_MOVE * density.width:
-        bound = np.inf
-    log = density.evidence(then, units, honest) - density.evidence(now, units, honest) - units * stretch
-    return UnitShift(conversion, float(np.exp(min(log, 600.0))), bound)
-
-
-def _spread_out(training: NumberProfile, log: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Places that stand for the training values, and how many each stands for."""
-    assert training.range is not None, "it has values"
-    low, high = training.range
-    ends = np.array([*training.edges, high], dtype=float)
-    starts = np.array([low, *training.edges], dtype=float)
-    counts = np.array(training.counts, dtype=float)
-    if log:
-        positive = ends > 0
-        starts = np.where(starts > 0, starts, ends)[positive]
-        ends, counts = ends[positive], counts[positive]
-        starts, ends = np.log(starts), np.log(ends)
-    # Edges are training values; only the two outer bins are so wide that they must be filled.
-    places = [[end] for end in ends]
-    for outer in {0, len(ends) - 1}:
-        places[outer] = list(np.linspace(starts[outer], ends[outer], 7)[1::2])
-    return (
-        np.concatenate(places),
-        np.concatenate([np.full(len(p), n / len(p)) for p, n in zip(places, counts, strict=True)]),
-    )

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
 """What was written anew; `removed`, because a command makes it again; and `pieces` that a killed command
 would have gone on from: rows without names, so nobody's can be told."""
+# What is made again goes before the runs that say whose files these are, and pages are looked at after them.
 MADE_AGAIN = ("case", "export", "copy")
-"""Of the register, what a command makes again and erasing removes."""
+ORDER = (*MADE_AGAIN, "model", "comparison", "run", "page", "table")
+MOVED = ", or say where it is, or that it is gone: screen ledger moved"
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,15 @@ class Erasure:
     def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
 
-        `action`: one of "forget", "purge". `reason`: said in the trail; no patient in it.
-        Returns what was erased, or would be, as `--json` prints it; no patient in it: of the `ledger` how
-        much, by `PLACES` the directories and files, models to `retrain` since they hold a copy of the
-        patient's row, with the day after which each scores no more, and what could not be done and was
-        `left`, with why.
+        `action`: "forget" or "purge". Returns what was erased, or would be, as `--json` prints it: of the
+        `ledger` how much, by `PLACES` the directories and files, models to `retrain` since they hold a copy
+        of the patient's row, with the day after which each scores no more, and what was `left`, with why.
         """
-        registered = self._registered()
-        self.artefacts.extend(registered)
-        self.artefacts.extend(self._unregistered({artefact.place for artefact in registered}))
         with self.ledger.reading() as connection:
+            every = current_artefacts(connection)
             keys, earlier = runs_naming(connection, self.scope.patient), unreached(connection)
+        registered = [one for one in every if self.scope.has_night(one.night, one.series)]
+        self.artefacts.extend([*registered, *self._unregistered({one.place for one in registered})])
         # Or was there when an earlier erasure could not reach all that one showed.
         self.naming.update(
             artefact.place
@@ -92,16 +92,12 @@ class Erasure:
             if artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
         )
         self._sweep()
-        # What is made again goes before the runs that say whose files these are.
-        steps = dict.fromkeys(MADE_AGAIN, self._remove)
-        if self.scope.patient is not None:
-            steps |= {"model": self._model, "comparison": self._comparison}
-        for what, step in (steps | {"run": self._run}).items():
-            for artefact in self.artefacts:
-                if artefact.what == what and artefact.state in ("as written", "altered"):
-                    with self._noting(artefact.place):
-                        step(artefact)
-        pending = set[str]() if self.dry_run else self._note_left()
+        pending = set[str]()
+        for artefact in sorted(self.artefacts, key=lambda one: ORDER.index(one.what)):
+            with self._noting(artefact.place):
+                if why := self._erase(artefact):
+                    self.left.append(f"{artefact.place}: {why}")
+                    pending |= {artefact.key} if artefact.key is not None else set()
         erased = erase(self.ledger, action, reason, self.scope, dry_run=self.dry_run, left=pending)
         return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
@@ -114,108 +110,82 @@ class Erasure:
             again = "; run this again afterwards" if isinstance(error, Locked) else ""
             self.left.append(f"{place}: {error}{again}")
 
-    def _registered(self) -> list[Artefact]:
-        with self.ledger.reading() as connection:
-            return [
-                one for one in current_artefacts(connection) if self.scope.has_night(one.night, one.series)
-            ]
-
     def _unregistered(self, registered: Collection[Path]) -> Iterator[Artefact]:
         """Directories and pages below the places given that the register does not list."""
-        for root, kinds in ((self.models, ("model",)), (self.runs, ("comparison", "run"))):
-            for folder, inside, files in _walked(root):
-                for kind in kinds:
-                    if f"{kind}.json" in files:
-                        inside.clear()
-                        if folder not in registered:
-                            yield Artefact(kind, folder, None)
+        for kind, root in (("model", self.models), ("comparison", self.runs), ("run", self.runs)):
+            folders = (path.parent for path in _below(root, f"{kind}.json"))
+            yield from (Artefact(kind, folder, None) for folder in folders if folder not in registered)
         for page in sorted(self.pages.rglob("*.html")) if self.pages is not None else ():
             if page.resolve() not in registered:
                 yield Artefact("page", page.resolve(), digest_of(page))
 
-    def _names(self, artefact: Artefact) -> bool:
-        """Whether a file that shows a run, or a case of it, names one of those meant."""
-        if self.scope.patient is not None and artefact.what == "case":
-            return artefact.patient == self.scope.patient or self._reads(artefact.place)
-        return artefact.place in self.naming or (artefact.what == "page" and self._reads(artefact.place))
-
-    def _reads(self, page: Path) -> bool:
-        """Whether the patient's id stands in a page."""
-        name = re.escape(html.escape(self.scope.patient or ""))
-        return bool(name) and bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
-
-    def _remove(self, artefact: Artefact) -> None:
-        if artefact.state != "as written" or not self._names(artefact):
-            return
-        self.places["removed"].append(str(artefact.place))
-        if not self.dry_run:
-            if artefact.place.is_dir():
-                shutil.rmtree(artefact.place)
-            else:
-                artefact.place.unlink()
-            hand_out(self.ledger, replace(artefact, sha256=None))
-
-    def _note_left(self) -> set[str]:
-        """Say what could not be erased; gives the keys of the runs that it shows."""
-        keys = set[str]()
-        pages = [artefact for artefact in self.artefacts if artefact.what == "page" and not artefact.entry]
-        for artefact in [*self._registered(), *pages]:
-            state = artefact.state
-            if why := self._why_left(artefact, state):
-                moved = (
-                    "" if "remove" in why else ", or say where it is, or that it is gone: screen ledger moved"
-                )
-                self.left.append(f"{artefact.place}: {why}{moved}")
-                keys |= {artefact.key} if artefact.key is not None else set()
-            elif state == "missing" and artefact.entry:
-                hand_out(self.ledger, replace(artefact, sha256=None))
-        return keys
-
-    def _why_left(self, artefact: Artefact, state: str) -> str | None:
-        what, place = artefact.what, artefact.place
-        if what == "table" and place in self.naming:
-            return "a table of a database is not reached from here; export it again with --force"
-        if state == "unreachable" and (what in ("run", "model") or place in self.naming):
-            return "it cannot be reached; run this again once it can"
-        if state == "altered" and what in (*MADE_AGAIN, "page") and self._names(artefact):
-            return "it is not as it was written, so it was left; remove it"
-        if state == "as written" and what == "page":
-            purged = self.scope.patient is None and place in self.naming
-            if self._reads(place) or (purged and str(place) not in self.places["pages"]):
-                return "its run directory is not there to draw it again from; remove it"
-        return None
-
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
-        for root in (self.models, self.runs):
-            folders = [folder for folder, _, _ in _walked(root)]
+        for root in filter(None, (self.models, self.runs)):
+            top = root.resolve()
+            folders = [top, *(path for path in _below(root, "*") if path.is_dir())]
             pieces = [piece for folder in folders for piece in waiting_in(folder)]
-            if root is not None:
-                pieces += waiting_in(root.resolve().parent, root.resolve().name)
-                folders.append(root.resolve().parent)
+            pieces += waiting_in(top.parent, top.name)
             for place, out in pieces if self.scope.patient is not None else ():
                 with self._noting(place):
                     if not self.dry_run:
                         with hold(out):
                             shutil.rmtree(place)
                     self.places["pieces"].append(str(place))
-            for folder in folders if not self.dry_run else ():
+            for folder in [*folders, top.parent] if not self.dry_run else ():
                 sweep(folder)
 
-    def _model(self, artefact: Artefact) -> None:
-        folder, model = artefact.place, load_model(artefact.place)
-        leave = partial(
-            without_patient, name=str(self.scope.patient), retrain_by=self.retrain_by or datetime.date.max,
-            today=datetime.date.today(),
-        )  # fmt: skip
-        after = leave(model)
+    def _erase(self, artefact: Artefact) -> str | None:
+        """Erase in a file or directory; gives why something had to be left there."""
+        what, place, state, is_named = (
+            artefact.what,
+            artefact.place,
+            artefact.state,
+            artefact.place in self.naming,
+        )
+        if what == "table":
+            why = f"a table of a database is not reached from here; export it again with --force{MOVED}"
+            return why if is_named else None
+        if state == "unreachable":
+            why = f"it cannot be reached; run this again once it can{MOVED}"
+            return why if is_named or what in ("run", "model") else None
+        if state == "missing":
+            if artefact.entry and not self.dry_run:
+                hand_out(self.ledger, replace(artefact, sha256=None))
+        elif what in ("model", "comparison", "run"):
+            rewriting = {"model": self._model, "comparison": self._comparison, "run": self._run}
+            if what == "run" or self.scope.patient is not None:
+                rewriting[what](place)
+        elif str(place) not in self.places["pages"]:
+            if self.scope.patient is not None and what == "case":
+                is_named = artefact.patient == self.scope.patient or self._reads(place)
+            elif what == "page":
+                has_id = self._reads(place)
+                is_named = has_id or (is_named and (state == "altered" or self.scope.patient is None))
+            if is_named and state == "altered":
+                return "it is not as it was written, so it was left; remove it"
+            if is_named and what == "page":
+                return "its run directory is not there to draw it again from; remove it"
+            if is_named:
+                self.places["removed"].append(str(place))
+                if not self.dry_run:
+                    (shutil.rmtree if place.is_dir() else os.unlink)(place)
+                    hand_out(self.ledger, replace(artefact, sha256=None))
+        return None
+
+    def _reads(self, page: Path) -> bool:
+        """Whether the patient's id stands in a page."""
+        name = re.escape(html.escape(self.scope.patient or ""))
+        return bool(name) and bool(re.search(rf"(?<!\w){name}(?!\w)".encode(), page.read_bytes()))
+
+    def _model(self, folder: Path) -> None:
+        before, last = load_model(folder), self.retrain_by or datetime.date.max
+        after = without_patient(before, str(self.scope.patient), last, datetime.date.today())
         if after is None:
             return
         if not self.dry_run:
             with publish(folder, "model") as new:
-                before = load_model(folder)
-                after = leave(before)
-                if after is None:
+                if load_model(folder).digest != before.digest:
                     raise Locked("somebody else has just written it")
                 write_model(after, new, partial(render_model, templates=self.templates), self.signer)
                 # Entered before it stands there: the next attempt knows of one that never came to.
@@ -224,8 +194,8 @@ class Erasure:
         if after.facts.retrain_by:
             self.retrain[str(folder)] = after.facts.retrain_by
 
-    def _comparison(self, artefact: Artefact) -> None:
-        folder, scores = artefact.place, artefact.place / "scores.parquet"
+    def _comparison(self, folder: Path) -> None:
+        scores = folder / "scores.parquet"
         if self.scope.patient not in pq.read_table(scores, columns=["id"])["id"].to_pylist():
             return
         self.places["comparisons"].append(str(folder))
@@ -234,15 +204,23 @@ class Erasure:
                 shutil.copytree(folder, new, ignore=shutil.ignore_patterns(scores.name), dirs_exist_ok=True)
                 rewrite_scores(scores, new / scores.name, self.scope.patient)
 
-    def _run(self, artefact: Artefact) -> None:
-        folder, patient = artefact.place, self.scope.patient
-        document = read_document(folder, "run")
+    def _run(self, folder: Path) -> None:
+        patient, page, document = self.scope.patient, folder / "report.html", read_document(folder, "run")
         run = RunDocument.from_dict(document)
         series, key = (run.ledger.series, run.ledger.key) if run.ledger else (None, None)
-        if not self.scope.has_night(run.date, series) or not names_in(folder, document, patient):
+        named = document_without(document, patient) != document or any(
+            _of_patient(batch, patient).any() for batch in Rows(folder / "scores.parquet").batches()
+        )
+        if not named or not self.scope.has_night(run.date, series):
             return
-        page = folder / "report.html"
-        copies = self._copies(page, key) if page.exists() else []
+        # Copies that readers have. Of the run the register may know more than a killed attempt came to write.
+        drawn_before = digest_of(page) if page.exists() else None
+        copies = [
+            one.place
+            for one in self.artefacts
+            if one.what == "page" and one.place != page and one.place.is_file()
+            if (one.sha256 == drawn_before or one.key == key) and digest_of(one.place) == drawn_before
+        ]
         self.places["runs"].append(str(folder))
         self.places["pages"] += map(str, copies)
         if self.dry_run:
@@ -261,58 +239,33 @@ class Erasure:
             hand_out(self.ledger, *(replace(one, sha256=digests[one.place]) for one in shown))
             # Before the run they are known by is another one.
             for copy in copies:
-                status = copy.stat()
-                group = status.st_gid if status.st_gid != os.getegid() else None
-                write_whole(copy, drawn, status.st_mode & 0o777, group)
-
-    def _copies(self, page: Path, key: str | None) -> list[Path]:
-        """Copies of a run's page that readers have."""
-        digest = digest_of(page)
-        return [
-            one.place
-            for one in self.artefacts
-            # Of the run the register may know more than a killed attempt came to write.
-            if one.what == "page" and one.place != page and (one.sha256 == digest or one.key == key)
-            if one.place.is_file() and digest_of(one.place) == digest
-        ]
+                write_whole(copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid)
 
 
-def _walked(root: Path | None) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """`os.walk` in order, past what is hidden: that is somebody's half-done work."""
-    if root is not None and not root.is_dir():
+def _below(root: Path | None, name: str) -> list[Path]:
+    """What is called so below a place, past what is hidden: that is somebody's half-done work."""
+    if root is None:
+        return []
+    if not root.is_dir():
         raise UsageError(f"{root} is no directory")
-    for folder, inside, files in os.walk(root.resolve()) if root is not None else ():
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
-        yield Path(folder), inside, files
+    top = root.resolve()
+    return [path for path in sorted(top.rglob(name)) if "/." not in f"/{path.relative_to(top).as_posix()}"]
 
 
-TABLES = ("scores.parquet", "flagged.csv")
-LISTED = ("cases", "near_misses", "groups", "sample", "geometries")
 NAMES = ("id", "group")
-
-
-def names_in(folder: Path, document: Mapping[str, Any], name: str | None) -> bool:
-    """Whether a run names the patient, or anybody where no name is given."""
-    return document_without(document, name) != document or any(
-        _of_patient(batch, name).any() for batch in Rows(folder / "scores.parquet").batches()
-    )
+LISTED = ("cases", "near_misses", "groups", "sample", "geometries")
+INSIDE = {"since": ("gone", "left"), "voxels": ("patients",)}
+"""Parts of a run's document that list patients, and those in which such lists are."""
 
 
 def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """Write tables and document of a run without a patient, or without anybody, into another folder.
-
-    `source`, `folder`: the run, and where it is to be written.
-    `document`: its `run.json`.
-    `name`: id of a row, or of the group that rows belong to.
-    Returns the document as it is sealed now.
-    """
+    """Write a run without a patient (row or group), or anybody, to another folder; gives its new document."""
     rewrite_scores(source / "scores.parquet", folder / "scores.parquet", name)
     if (source / "flagged.csv").exists():
         write_flagged(folder / "flagged.csv", Rows(folder / "scores.parquet"))
     fewer = document_without(document, name)
     if fewer.get("outputs") is not None:
-        tables = [path for path in map(folder.joinpath, TABLES) if path.exists()]
-        fewer["outputs"] = {path.name: digest_of(path) for path in sorted(tables)}
+        fewer["outputs"] = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
     fewer, text = written(fewer)
     (folder / "run.json").write_bytes(text)
     return fewer
@@ -320,7 +273,7 @@ def rewrite(source: Path, folder: Path, document: Mapping[str, Any], name: str |
 
 def document_without(document: Mapping[str, Any], patient: str | None) -> dict[str, Any]:
     """The run's document in which a patient, or nobody at all, is named."""
-    gone = set[str]()
+    fewer, gone = dict(document), set[str]()
 
     def others(listed: Sequence[Any]) -> list[Any]:
         kept = []
@@ -331,21 +284,21 @@ def document_without(document: Mapping[str, Any], patient: str | None) -> dict[s
             kept += [] if patients else [line]
         return kept
 
-    fewer = dict(document) | {part: others(document[part]) for part in LISTED if document.get(part)}
-    if since := document.get("since"):
-        fewer["since"] = since | {part: others(since[part]) for part in ("gone", "left")}
-    if voxels := document.get("voxels"):
-        fewer["voxels"] = voxels | {"patients": others(voxels["patients"])}
-    if drift := document.get("drift"):
+    for part in LISTED:
+        if fewer.get(part):
+            fewer[part] = others(fewer[part])
+    for part, keys in INSIDE.items():
+        if fewer.get(part):
+            fewer[part] = fewer[part] | {key: others(fewer[part][key]) for key in keys}
+    if drift := fewer.get("drift"):
         own = None if patient is None else short_hash(patient, document["model"]["digest"])
         pairs = zip(drift.get("who", ()), drift.get("cell", ()), strict=True)
         kept = [pair for pair in pairs if own is not None and pair[0] != own]
         fewer["drift"] = drift | {name: [pair[n] for pair in kept] for n, name in enumerate(("who", "cell"))}
-    if not gone:
-        return fewer
-    fewer["cases_shown"] = len(fewer["cases"])
-    fewer["cases_explained"] = sum(case.get("contributions") is not None for case in fewer["cases"])
-    fewer["erased"] = document.get("erased", 0) + len(gone)
+    if gone:
+        fewer["cases_shown"] = len(fewer["cases"])
+        fewer["cases_explained"] = sum(case.get("contributions") is not None for case in fewer["cases"])
+        fewer["erased"] = document.get("erased", 0) + len(gone)
     return fewer
 
 

@@ -26,7 +26,7 @@ from screening.store.serialization import read_document
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
-    """One case a row of the night's table, in their order, each with the range of its rarity."""
+    """One case a row of the night's table, each with the range of its rarity."""
     ranges = rarity_range(rows["p_value"].to_numpy(), len(model.calibration))
     return [
         Case(
@@ -61,10 +61,8 @@ class Top:
         scores = rows["score"].to_numpy()
         # Of a long night hardly a batch has a row that still comes among them.
         among = among[scores[among] > self.least]
-        best = among[np.argsort(-scores[among], kind="stable")[: self.size]]
-        if len(best):
-            self.kept.append((batch.take(best), rows.take(best)))
-            cohorts, tables = zip(*self.kept, strict=True)
+        if len(among):
+            cohorts, tables = zip(*self.kept, (batch.take(among), rows.take(among)), strict=True)
             cohort, table = joined(cohorts), pa.concat_tables(tables)
             best = np.argsort(-table["score"].to_numpy(), kind="stable")[: self.size]
             self.kept = [(cohort.take(best), table.take(best))]
@@ -84,9 +82,8 @@ BLOCK = 2048
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
     """How much each feature's value raises the score over the training median in its place.
 
-    `columns`, shape (n_rows,): which watched class each row is explained for. Returns shape (n_rows,
-    n_features): score(row) - score(row with the feature at the median or most frequent category); > 0
-    raises.
+    Shape (n_rows, n_features): score(row) - score(row with the feature at the median or most frequent
+    category). `columns`, shape (n_rows,): which watched class each row is explained for.
     """
     encoder, names = model.encoder, list(cohort.contract.features)
     encoded, typical = encoder.transform(cohort), encoder.typical_row()
@@ -110,16 +107,13 @@ def votes(model: Model, cohort: Cohort, columns: np.ndarray) -> list[dict[str, b
     by_member = getattr(model.ensemble, "by_member", None)
     if by_member is None:
         return None
-    rows = np.arange(cohort.n_rows)
-    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns][rows, :, columns]
-    members = model.facts.blend
-    classes = [model.watched[column] for column in columns]
+    scores = by_member(model.encoder.transform(cohort))[:, :, model.watched_columns]
     return [
         {
-            member.recipe: bool(score >= member.classes[classes[i]].threshold)
-            for member, score in zip(members, scores[i], strict=True)
+            member.recipe: bool(score >= member.classes[model.watched[column]].threshold)
+            for member, score in zip(model.facts.blend, scores[row, :, column], strict=True)
         }
-        for i in rows
+        for row, column in enumerate(columns)
     ]
 
 
@@ -133,12 +127,12 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
     names, past = list(contract.features), training.profile.features if training.profile else {}
     facts = {feature.name: feature for feature in training.features}
     change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
-    values = [cohort.measured[name].tolist() for name in names]
-    missing = np.column_stack([absent(cohort.measured[name]) for name in names])
+    measured = [cohort.measured[name] for name in names]
+    missing = np.column_stack([absent(values) for values in measured])
 
     def contribution(row: int, j: int) -> Contribution:
-        fact, value = facts[names[j]], values[j][row]
-        lower, alike = among_past(past.get(names[j]), value)
+        fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
+        lower, alike = among_past(past.get(fact.name), value)
         return Contribution(
             feature=fact.name,
             value=contract.features[fact.name].shown(value),
@@ -208,9 +202,9 @@ def explain(
     >>> explain(run.directory, first)["case"]["flagged"]
     True
     """
-    document = read_document(run, "run")
     if (model is None) != (cohort is None):
         raise UsageError("--model and --cohort belong together: reasons are worked out from both")
+    document = read_document(run, "run")
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
     row = _row_named(Rows(scores), name)
@@ -222,7 +216,7 @@ def explain(
         if case is not None and case["row"] == row_alone["row"]:
             # What only the run knows of it, such as its rank.
             row_alone |= {key: case[key] for key, value in row_alone.items() if value is None}
-        return {"run": document, "case": row_alone}
+        case = row_alone
     if case is not None and case.get("contributions") is not None:
         return {"run": document, "case": case}
     if row is None:
@@ -253,21 +247,15 @@ def _row_named(rows: Rows, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _as_it_was(model: Model, then: dict[str, Any]) -> Model:
-    """The run's model: itself, or with the threshold it had where only another was chosen since."""
-    if model.digest == then["digest"]:
-        return model
-    now = model.sealed
+def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:
+    then, now = document["model"], model.sealed
     if any(now[part] != then.get(part) for part in ("arrays_sha256", "validation_sha256")):
         raise UsageError(
             f"--model is model {model.id}, but the run was scored by {then['id']}; give that one"
         )
+    # With the threshold that it had: another may have been chosen since.
     facts = {key: value for key, value in then.items() if key in ModelDocument.model_fields}
-    return replace(model, document=facts)
-
-
-def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:
-    model = _as_it_was(model, document["model"])
+    model = replace(model, document=facts)
     stream = model.opened(cohort, gated=False)
     digests = [file.sha256 for file in stream.source.files]
     if digests != [file["sha256"] for file in document["input"]["files"]]:
@@ -282,25 +270,21 @@ def explained_row(model: Model, stream: CohortStream, name: str) -> dict[str, An
 
     Raises UsageError: no row has this id.
     """
-    best, highest = None, (False, -np.inf)
+    named = list[tuple[bool, float, dict[str, Any]]]()
     for batch in stream:
         mask = batch.id == name
         by_id = bool(mask.any())
         if not by_id and batch.group is not None:
             mask = batch.group == name
-        if not mask.any():
-            continue
-        # A voxel's score is that of the clusters around it.
-        table = score_batch(model, batch if model.lesions else batch.take(mask)).rows
-        table = table.filter(pa.array(mask)) if model.lesions else table
-        scores = table["score"].to_numpy()
-        at = int(np.argmax(scores))
-        if best is None or (by_id, scores[at]) > highest:
-            highest = by_id, scores[at]
+        if mask.any():
+            # As a whole: a voxel's score is that of the clusters around it.
+            table = score_batch(model, batch).rows.filter(pa.array(mask))
+            at = int(np.argmax(table["score"].to_numpy()))
+            highest = table.slice(at, 1).to_pylist()[0]
             (case,) = explained(model, batch.take(mask).take([at]), table.slice(at, 1), most=None)
-            best = case.to_dict() | {"flagged": table["flagged"][at].as_py()}
-    if best is None:
+            named.append((by_id, highest["score"], case.to_dict() | {"flagged": highest["flagged"]}))
+    if not named:
         raise UsageError(
             f"no row of this table has this id; ids are compared as text, and {stream.n_rows} rows were read"
         )
-    return best
+    return max(named, key=lambda row: row[:2])[2]

@@ -24,7 +24,6 @@ from screening.metrics.operating_point import FLAG_EVERYTHING, overall
 from screening.metrics.predictive_intervals import Evidence
 from screening.model_selection.task import Task
 from screening.schemas.base import Estimate
-from screening.schemas.figures import OperatingPoint
 from screening.schemas.model import NumberProfile, TextProfile
 from screening.schemas.run import Discoveries, ScoreCounts, ScoreScale, Stopping
 from screening.store.model import Model
@@ -37,18 +36,15 @@ OUTSIDE = 0.001
 class ScoreHistogram:
     """Counts scores on equal steps between the lowest and the highest held-out ones.
 
-    What is reviewed as one has one score: a row, or the highest of a patient's rows.
-
-    `least`: score from which on a row is flagged. `past`, shape (n_cases,): held-out scores of past cases,
-    sorted ascending.
+    What is reviewed as one has one score: a row, or the highest of a patient's rows. `least`: score from
+    which on a row is flagged. `past`: held-out scores of past cases, sorted ascending.
     """
 
     def __init__(self, model: Model):
         table = model.held_out
         scores = table["score"]
         positive = Task.of(model.facts.task).is_watched(table["label"]).any(axis=1)
-        self.grouped = model.contract.group is not None
-        names = table["group"] if self.grouped else np.arange(count_rows(table))
+        names = np.arange(count_rows(table)) if model.contract.group is None else table["group"]
         # By hash: NumPy compares each text with each other one.
         is_case = pd.Index(names).isin(names[positive])
         self.past = group_maxima(scores[is_case], names[is_case])
@@ -70,13 +66,9 @@ class ScoreHistogram:
         return np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
 
     def facts(self) -> ScoreScale:
-        """`scale` of `run.json`: tonight's scores and those of past cases on the same bins."""
-        return ScoreScale(
-            low=self.low,
-            high=self.high,
-            tonight=self.tonight.tolist(),
-            past_cases=self._binned(self.past).tolist(),
-        )
+        """Tonight's scores and those of past cases on the same bins."""
+        tonight, past = self.tonight.tolist(), self._binned(self.past).tolist()
+        return ScoreScale(low=self.low, high=self.high, tonight=tonight, past_cases=past)
 
     def stopping(self, waiting: Sequence[float], capacity: int | None) -> Stopping | None:
         """What the reviews that a night has room for would find, of all cases; None where all have room.
@@ -96,8 +88,7 @@ class ScoreHistogram:
 
     def _share_reaching(self, threshold: float) -> Estimate:
         """Share of cases at or above a score, expected of new ones, as the operating point has it."""
-        m = len(self.past)
-        hits = m - int(np.searchsorted(self.past, threshold, side="left"))
+        m, hits = len(self.past), int(np.count_nonzero(self.past >= threshold))
         evidence = Evidence(hits, m - hits, 0, 0, everything=threshold <= FLAG_EVERYTHING)
         low, high = evidence.sensitivity_range()
         # A new case is one more among m + 1 (METHODS 4).
@@ -105,7 +96,7 @@ class ScoreHistogram:
 
 
 def rarity_range(p_values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % interval of the share of past negatives that score as high, from a p-value among n of them."""
+    """95 % interval of the share of past negatives that score as high, from a p-value among n of them."""
     at_least = np.rint(np.asarray(p_values, float) * (n + 1)) - 1
     return wilson(at_least, np.full(at_least.shape, n))
 
@@ -121,9 +112,7 @@ def among_past(
     if past is None or value is None or value != value:
         return None, None
     if isinstance(past, TextProfile):
-        whole = sum(past.counts.values()) + past.more
-        if not whole:
-            return None, None
+        whole = max(sum(past.counts.values()) + past.more, 1)
         same = past.counts.get(value if isinstance(value, str) else f"{value:g}", 0)
         if isinstance(value, str) or past.counts.keys() <= {"0", "1"}:
             return None, same / whole
@@ -143,17 +132,14 @@ RATE = 0.1
 
 
 class DiscoveryCounts:
-    """Counts p-values by rank, so that memory grows with the calibration scores and not with the table.
-
-    `calibration`, shape (n,): what the p-values are ranks in, one a row or one a group.
-    """
+    """Counts p-values by rank, so that memory grows with the calibration scores and not with the table."""
 
     def __init__(self, calibration: np.ndarray):
         self.calibration = calibration
         self.counts = np.zeros(len(calibration) + 1, dtype=np.int64)
 
     def add(self, p: np.ndarray) -> None:
-        """Count in p-values of this calibration, each (rank) / (n + 1)."""
+        """Count in p-values of this calibration, each rank / (n + 1)."""
         ranks = np.rint(np.asarray(p) * len(self.counts)).astype(np.int64)
         self.counts += np.bincount(ranks - 1, minlength=len(self.counts))
 
@@ -168,7 +154,7 @@ class DiscoveryCounts:
         return float(ranks[small[-1]] / len(among)) if len(small) else None
 
     def facts(self, per: str, flagged: int, q: float = RATE) -> Discoveries:
-        """What `run.json` says: how many of the screened would be reported, and whether any could be."""
+        """How many of the screened would be reported, and whether any could be."""
         cut, screened = self.cut(q), int(self.counts.sum())
         reported = 0 if cut is None else int(self.counts[: round(cut * len(self.counts))].sum())
         return Discoveries(
@@ -234,23 +220,20 @@ class ScoreDrift:
         """
         if not len(self.known):
             return None
-        contract = self.model.contract
-        units, rank, scores = (
-            map(np.concatenate, zip(*self.rows, strict=True)) if self.rows else np.empty((3, 0))
-        )
-        if contract.group:
-            counted = _one_a_group(units, rank)
-            units, scores = units[counted], scores[counted]
-        among = _among(units, len(self.groups) or n_rows)
-        units, cell = units[among], cells_of(scores[among], self.edges)
+        contract, parts = self.model.contract, self.rows or [(np.empty(0, np.uint64), *np.empty((2, 0)))]
+        units, rank, scores = map(np.concatenate, zip(*parts, strict=True))
+        counted = _one_a_group(units, rank) if contract.group else np.arange(len(units))
+        counted = counted[_among(units[counted], len(self.groups) or n_rows)]
+        units, cell = units[counted], cells_of(scores[counted], self.edges)
         counts = np.bincount(cell, minlength=len(self.known)).tolist()
-        tonight = ScoreCounts(unit="group" if contract.group else "row", known=(), counted=counts)
-        tonight = compared(tonight, self.known)
-        if not (contract.id or contract.group):
-            return tonight
         # The lowest hashes are a random sample, and the same patients on every night.
-        kept = np.argsort(units, kind="stable")[:REMEMBERED]
-        return tonight.replace(who=units[kept], cell=cell[kept])
+        recognised = REMEMBERED if contract.id or contract.group else 0
+        kept = np.argsort(units, kind="stable")[:recognised]
+        unit = "group" if contract.group else "row"
+        tonight = ScoreCounts(
+            unit=unit, known=(), counted=counts, who=units[kept], cell=tuple(cell[kept].tolist())
+        )
+        return compared(tonight, self.known)
 
 
 def compared(tonight: ScoreCounts, known: np.ndarray) -> ScoreCounts:
@@ -279,37 +262,26 @@ def _one_a_group(group: np.ndarray, rank: np.ndarray) -> np.ndarray:
 
 
 def reference(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of the cells, and what the held-out scores of training count in them.
+    """Edges of the cells, and what the held-out scores of training count in them; empty without any.
 
     Where the stated prevalence is not that of the training rows, positives and negatives are weighed to it,
     and the counts are those of the rows that would know the shares as well. A group counts by one row.
-
-    `edges`, shape (n_cells - 1,). `counts`, shape (n_cells,): empty where the model holds no held-out
-    scores.
     """
-    table, task = model.held_out, Task.of(model.facts.task)
-    names = task.score_columns
+    table, task, points = model.held_out, Task.of(model.facts.task), model.facts.operating_points
     # Of several dealings the first: a mean over them would spread less, as a night's score does.
-    names = [f"{name}@0" if f"{name}@0" in table else name for name in names]
+    names = [f"{name}@0" if f"{name}@0" in table else name for name in task.score_columns]
     if not count_rows(table) or not set(names) <= set(table):
         return np.empty(0), np.empty(0, np.int64)
     scores = overall(np.column_stack([table[name] for name in names]), model.thresholds)
+    positive = task.is_watched(table["label"]).any(axis=1)
+    stated, seen, weights = points[0].prevalence, positive.mean(), np.ones(len(scores))
     if model.contract.group:
         _, group = coded(table["group"])
-        scores = scores[_one_a_group(group, _rank_in_group(model, table["id"], scores))]
-        weights = np.ones(len(scores))
-    else:
-        watched = task.is_watched(table["label"])
-        weights = _weights(np.asarray(watched.any(axis=1)), model.facts.operating_points)
+        counted = _one_a_group(group, _rank_in_group(model, table["id"], scores))
+        scores, weights = scores[counted], weights[counted]
+    elif len(points) == 1 and 0 < seen < 1:
+        weights = np.where(positive, stated / seen, (1 - stated) / (1 - seen))
     edges = inner_edges(scores, weights)
     share = np.bincount(cells_of(scores, edges), weights, minlength=len(edges) + 1) / weights.sum()
     effective = weights.sum() ** 2 / np.square(weights).sum()
     return edges, np.rint(share * effective).astype(np.int64)
-
-
-def _weights(positive: np.ndarray, points: Sequence[OperatingPoint]) -> np.ndarray:
-    """Weights that bring a two-class table to the prevalence in use, shape (n_rows,)."""
-    stated, seen = points[0].prevalence, positive.mean()
-    if len(points) > 1 or not 0 < seen < 1:
-        return np.ones(len(positive))
-    return np.where(positive, stated / seen, (1 - stated) / (1 - seen))

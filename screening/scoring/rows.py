@@ -35,25 +35,26 @@ HISTORY = {"state": pa.string(), "nights": pa.int64(), "drawn": pa.bool_()}
 FEW_VALUES = ("group", "class", "predicted", "state")
 
 
+@dataclass
 class Rows:
     """A night's rows in a Parquet file, read in batches: memory grows with the flagged ones alone."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    path: Path
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[pa.Table], None]]:
         """Give the function that appends rows; the first have the columns of all."""
+        writer: pq.ParquetWriter | None = None
         with ExitStack() as stack:
 
             def append(rows: pa.Table) -> None:
-                if not writers:
+                nonlocal writer
+                if writer is None:
                     few = [name for name in rows.column_names if name in FEW_VALUES]
                     writer = pq.ParquetWriter(self.path, rows.schema, use_dictionary=few)
-                    writers.append(stack.enter_context(writer))
-                writers[0].write_table(rows)
+                    stack.enter_context(writer)
+                writer.write_table(rows)
 
-            writers: list[pq.ParquetWriter] = []
             yield append
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -71,20 +72,16 @@ class Rows:
     @cached_property
     def ranks(self) -> np.ndarray:
         """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
-        what = "rank" if "rank" in self.schema.names else "score"
-        n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
-        # Of millions each copy counts.
-        values, start = np.empty(n_flagged, np.uint32 if what == "rank" else float), 0
-        for batch in self.batches([what, "flagged"]):
-            flagged = batch[what].filter(batch["flagged"]).to_numpy()
-            values[start : start + len(flagged)] = flagged
-            start += len(flagged)
-        if what == "rank":
-            return values
+        column = "rank" if "rank" in self.schema.names else "score"
+        batches = self.batches([column, "flagged"])
+        parts = [batch[column].filter(batch["flagged"]).to_numpy() for batch in batches]
+        values = np.concatenate([np.empty(0), *parts])
+        if column == "rank":
+            return values.astype(np.uint32)
+        del parts  # of millions each copy counts
+        ranks = np.empty(len(values), np.uint32)
         order = np.argsort(np.negative(values, out=values), kind="stable")
-        del values
-        ranks = np.empty(n_flagged, np.uint32)
-        ranks[order] = np.arange(1, n_flagged + 1, dtype=np.uint32)
+        ranks[order] = np.arange(1, len(values) + 1, dtype=np.uint32)
         return ranks
 
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -96,17 +93,14 @@ class Rows:
             yield rows.append_column("rank", ranks)
             start += rows.num_rows
 
-    def ranked_schema(self, columns: Sequence[str]) -> pa.Schema:
-        """The columns of `flagged`."""
-        fields = [self.schema.field(name) for name in columns if name != "rank"]
-        return pa.schema([*fields, pa.field("rank", pa.int64())])
-
     def first(self, columns: Sequence[str], most: int | None = None) -> pa.Table:
         """Some columns of the flagged rows, and their `rank`, by rank: of all, or of so many."""
         # Of the rows of somebody who was erased the ranks are missing.
         last = self.ranks.max(initial=0) if most is None else most
         parts = (rows.filter(pc.less_equal(rows["rank"], last)) for rows in self.flagged(columns))
-        return pa.Table.from_batches(parts, self.ranked_schema(columns)).sort_by("rank")
+        fields = [self.schema.field(name) for name in columns if name != "rank"]
+        schema = pa.schema([*fields, pa.field("rank", pa.int64())])
+        return pa.Table.from_batches(parts, schema).sort_by("rank")
 
     def by_rank(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The same of all of them, `PIECE_ROWS` at a time.
@@ -120,9 +114,11 @@ class Rows:
         with TemporaryDirectory(dir=self.path.parent) as folder:
             pieces = [Path(folder) / str(number) for number in range(len(ends) + 1)]
             with ExitStack() as stack:
-                schema = self.ranked_schema(columns)
-                writers = [stack.enter_context(pa.ipc.new_file(str(piece), schema)) for piece in pieces]
+                writers: list[Any] = []
                 for rows in self.flagged(columns):
+                    writers = writers or [
+                        stack.enter_context(pa.ipc.new_file(str(piece), rows.schema)) for piece in pieces
+                    ]
                     rows = rows.sort_by("rank")
                     cuts = [0, *np.searchsorted(rows["rank"].to_numpy(), ends, side="right"), rows.num_rows]
                     for writer, (start, end) in zip(writers, pairwise(cuts), strict=True):
@@ -179,7 +175,7 @@ class Rows:
 
 
 # Rows in memory at a time.
-PIECE_ROWS = 100_000
+PIECE_ROWS = 50_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
@@ -217,15 +213,8 @@ def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:
     """Write tables of the same columns, one behind the other, as CSV in which no cell is a formula."""
     for number, table in enumerate(tables):
         names = map(as_text, table.column_names)
-        marked = pa.table([_marked(column) for column in table.columns], names=[*names])
-        options = WriteOptions(include_header=not number, quoting_style="needed")
-        write_csv(marked, file, options)
-
-
-def _marked(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_boolean(column.type):
-        column = pc.if_else(column, "yes", "no")
-    return as_texts(column)
+        marked = pa.table([*map(as_texts, table.columns)], names=[*names])
+        write_csv(marked, file, WriteOptions(include_header=not number, quoting_style="needed"))
 
 
 def as_text(value: str) -> str:
@@ -235,6 +224,8 @@ def as_text(value: str) -> str:
 
 def as_texts(cells: pa.Array) -> pa.Array:
     """Cells that a spreadsheet shows: those alone are gone through one by one that may begin a formula."""
+    if pa.types.is_boolean(cells.type):
+        return pc.if_else(cells, "yes", "no")
     if not pa.types.is_string(cells.type) or not pc.any(pc.match_substring_regex(cells, MAY_BEGIN)).as_py():
         return cells
     return pa.array([text if text is None else as_text(text) for text in cells.to_pylist()], pa.string())
@@ -250,9 +241,8 @@ class FlaggedRows:
 
     def table(self) -> pa.Table:
         """The rows behind run and date: nights lie one below the other, so each row says whose it is."""
-        stated = {"run_id": self.run.run_id, "date": self.run.date}
-        constants = [pa.repeat(pa.scalar(text), self.rows.num_rows) for text in stated.values()]
-        return pa.table([*constants, *self.rows.columns], names=[*stated, *self.rows.column_names])
+        run_id, date = (pa.repeat(text, self.rows.num_rows) for text in (self.run.run_id, self.run.date))
+        return self.rows.add_column(0, "date", date).add_column(0, "run_id", run_id)
 
     def subjects(self) -> list[str]:
         """Who is meant by each row: the patient where rows come in patients, else the row."""
@@ -330,14 +320,9 @@ def prepared(
 
 
 def read_flagged(directory: str | Path) -> FlaggedRows:
-    """Read the flagged rows of a run directory.
-
-    Raises UsageError: it is a shadow run. Raises ModelError: a digest does not agree, or the run is of a
-    version that noted none.
-    """
+    """The flagged rows of a run directory; UsageError for one in shadow, ModelError for a damaged one."""
     folder = Path(directory)
-    stored = read_document(folder, "run")
-    run = RunDocument.from_dict(stored)
+    run = RunDocument.from_dict(read_document(folder, "run"))
     if not run.outputs:
         raise ModelError(f"{folder} was written by a version that noted no digests; score the night again")
     for name, digest in run.outputs.items():

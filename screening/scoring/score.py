@@ -19,7 +19,6 @@ import numpy as np
 from screening.data.cohort import Cohort
 from screening.data.stream import CohortStream
 from screening.errors import ModelError, UsageError
-from screening.estimators.ensembles import BlendedEnsemble, FoldEnsemble
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
@@ -137,16 +136,13 @@ def score(
     ledger : Ledger, optional
         Tells new cases from known ones. The same night again gives the same page.
     series : str, optional
-        Name under which the ledger has these nights follow each other; the contract's where absent. Without
-        any, nights that ask the same question of the same columns do.
+        Name under which the ledger has these nights follow each other; the contract's where absent.
     shadow : bool
         With a ledger: score beside the series' champion, whose cases and counts stay as they are.
     force : bool
-        With a ledger: enter a night it has already, or another table or model for it, as a new revision,
-        judged by what is known now.
+        With a ledger: enter a night it has already, or another table or model for it, as a new revision.
     accept_delivery : str, optional
-        Why the table is right although it does not look like tonight's delivery, in a few words that the page
-        and the ledger keep; a night that was entered already is entered again, as a new revision.
+        Why the table is right although it does not look like tonight's, in words that page and ledger keep.
     allow_future : bool
         Take a date after tomorrow, as tests need it.
     batch_rows : int
@@ -154,8 +150,7 @@ def score(
     jobs : int
         Threads; -1 for all cores. The scores do not depend on it.
     cluster : str, optional
-        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler, to which
-        encoded rows go by TLS. The result does not depend on it (docs/scale.md).
+        Where other processes make the decisions: ``"local:N"``, or the address of a dask scheduler.
     progress : callable, optional
         Called with (rows scored, rows in all; 0 where nobody knows before the end).
     templates : Path, optional
@@ -220,14 +215,15 @@ def score(
                 summary.add(batch, scored)
                 if progress is not None:
                     progress(summary.n_scored, stream.source.n_rows or 0)
-        key = _run_key(model, stream.source.to_dict(), night, label, series, shadow)
+        # The same model, input, night and series give the same run.
+        digests = [file.sha256 for file in stream.source.files]
+        same: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
+        key = hashlib.sha256(canonical(same | {"series": series, "shadow": shadow})).hexdigest()
         run = summary.document(stream, rows, key[:12], started.isoformat(timespec="seconds"))
-        past, ids = NO_NIGHTS, None
+        past, table = NO_NIGHTS, digests_of(run)
         if ledger is not None:
-            digests = digests_of(run)
-            past = past_nights(ledger, series_key, night, model.digest, digests, shadow=shadow)
-            ids = summary.ids
-        run = with_delivery(model, run, past, ids, accept_delivery)
+            past = past_nights(ledger, series_key, night, model.digest, table, shadow=shadow)
+        run = with_delivery(model, run, past, summary.ids if ledger is not None else None, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))
@@ -268,10 +264,9 @@ def score(
 
 def _page_of(model: Model, out: str | Path) -> str | None:
     """Where the model's page lies as seen from the run directory; None where no link can lead there."""
-    page = None if model.directory is None else model.directory.resolve() / "report.html"
-    if page is None or not page.is_file():
+    if model.directory is None or not (model.directory / "report.html").is_file():
         return None
-    link = os.path.relpath(page, Path(out).resolve())
+    link = os.path.relpath(model.directory.resolve() / "report.html", Path(out).resolve())
     return link if link.isprintable() else None
 
 
@@ -287,7 +282,8 @@ def _scored(
         yield from ((batch, score_batch(model, batch)) for batch in stream)
         return
     cluster.check(secret=True)
-    ensemble, ahead = cluster.holding(model.ensemble), 2 * max(1, len(cluster.client.nthreads()))
+    ensemble, decisions_of = cluster.holding(model.ensemble), type(model.ensemble).decisions
+    ahead = 2 * max(1, len(cluster.client.nthreads()))
     salt = canonical({"model": model.digest, "versions": versions()})
     pending: deque[tuple[Cohort, np.ndarray, Path, Iterator[np.ndarray]]] = deque()
 
@@ -304,16 +300,12 @@ def _scored(
             if piece := read_piece(path):
                 results = iter([piece["decisions"]])
             else:
-                results = in_parallel(_decided, [(ensemble, encoded)], cluster=cluster)
+                results = in_parallel(decisions_of, [(ensemble, encoded)], cluster=cluster)
             pending.append((batch, encoded, path, results))
             if len(pending) == ahead:
                 yield finish()
         while pending:
             yield finish()
-
-
-def _decided(ensemble: FoldEnsemble | BlendedEnsemble, encoded: np.ndarray) -> np.ndarray:
-    return ensemble.decisions(encoded)
 
 
 def night_of_date(date: str | None, allow_future: bool = False) -> str:
@@ -336,20 +328,10 @@ def _refuse_other_night(out: str | Path, night: str, model: Model) -> None:
         earlier = RunDocument.from_dict(read_document(out, "run"))
     except ModelError:
         return  # no run, or a damaged one, which may be replaced
-    date, digest = earlier.date, earlier.model.digest
-    another = f"the night of {date}" if date != night else "this night as another model scored it"
-    if (date, digest) != (night, model.digest):
+    if (earlier.date, earlier.model.digest) != (night, model.digest):
+        another = "this night as another model scored it"
+        another = another if earlier.date == night else f"the night of {earlier.date}"
         raise UsageError(
             f"{out} holds {another}: a run directory belongs to one night of one model; give another --out, "
             "or move that directory away"
         )
-
-
-def _run_key(
-    model: Model, source: dict[str, Any], night: str, label: str | None, series: str | None, shadow: bool
-) -> str:
-    """The same model, input, night and series give the same run."""
-    digests = [file["sha256"] for file in source["files"]]
-    key: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
-    key |= {"series": series, "shadow": shadow}
-    return hashlib.sha256(canonical(key)).hexdigest()

@@ -15,7 +15,7 @@ from screening.monitoring.drift import LEAST, Gates, independent, own_nights
 from screening.report.rules import drift_reason, of_run, review_due
 from screening.schemas.base import Reason
 from screening.schemas.history import CASE_COUNTS, MissingValues, Question, SensitivityAndPpv
-from screening.schemas.model import IdShape, ModelDocument
+from screening.schemas.model import IdShape
 from screening.schemas.run import Case, Counts, GroupFacts, LedgerFacts, RunDocument, Verdict
 from screening.scoring.reference_distribution import REMEMBERED, compared
 from screening.scoring.rows import Rows
@@ -23,7 +23,6 @@ from screening.spelling import shown_series
 from screening.store.model import Model
 
 Listed = TypeVar("Listed", Case, GroupFacts)
-
 JUDGED = ("ruled out", "known")
 """States of a case that somebody has judged: no work of tonight."""
 NO_NIGHTS = PastNights({}, {}, {}, None, ())
@@ -36,9 +35,8 @@ def series_of(model: Model, name: str | None = None) -> str:
 
 
 def _question(model: Model) -> Question:
-    task, contract = model.facts.task, model.contract
-    positive = sorted(task.positive)
-    return Question(label=task.label, positive=positive, id=contract.id, group=contract.group)
+    label, positive = model.facts.task.label, sorted(model.facts.task.positive)
+    return Question(label=label, positive=positive, id=model.contract.id, group=model.contract.group)
 
 
 def digests_of(run: RunDocument) -> str:
@@ -51,8 +49,7 @@ def with_delivery(
 ) -> RunDocument:
     """The run with its delivery held against the nights before, and what is unlike one as reasons.
 
-    `ids`: how tonight's are written; None where nobody is recognised by them. `accepted`: why somebody takes
-    the delivery as it is.
+    `ids`: how tonight's are written; None where nobody is recognised by them.
     Raises CohortError: the table is surely not tonight's, or not of this ward.
     """
     contract, trained, delivery = model.contract, model.facts.training.ids, run.delivery
@@ -73,7 +70,7 @@ def with_delivery(
     )  # fmt: skip
     delivery = examined.replace(oldest=delivery.oldest, newest=delivery.newest)
     if delivery.accepted is not None:
-        return run.replace(delivery=delivery)
+        findings = []
     stops = [f"{finding.reason.words} {finding.reason.remedy}" for finding in findings if finding.sure]
     if stops:
         raise CohortError(stops)
@@ -88,14 +85,13 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
     """
     worth = independent(share_that_stays(past.deliveries.values()))
     alarms, training = gates.attention() if gates else [], list[Reason]()
-    if gates is not None:
-        bins = gates.counts()["bins"]
-        nights = {day: counts for day, counts in past.columns.items() if counts["bins"] == bins}
-        if len(nights) >= LEAST:
-            rows = sum(past.deliveries[day].rows for day in nights)
-            units = sum(past.deliveries[day].units for day in nights)
-            own = gates.attention(own_nights([*nights.values()], worth * units / rows))
-            alarms, training = own, [reason for reason in alarms if reason not in own]
+    bins = gates.counts()["bins"] if gates else None
+    nights = {day: counts for day, counts in past.columns.items() if counts["bins"] == bins}
+    if gates is not None and len(nights) >= LEAST:
+        sizes = [(past.deliveries[day].rows, past.deliveries[day].units) for day in nights]
+        rows, units = np.sum(sizes, axis=0)
+        own = gates.attention(own_nights([*nights.values()], worth * units / rows))
+        alarms, training = own, [reason for reason in alarms if reason not in own]
     # What was said of the ids at training holds of the same column tonight.
     # What a model says of its ids holds for every table it reads.
     alarms += [reason for reason in model.facts.attention if reason.code == ROW_NUMBERS]
@@ -110,8 +106,11 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
 
 def night_of(model: Model, run: RunDocument, key: str, series: str, shadow: bool) -> Night:
     """What the run brings to the ledger."""
-    contract, counts = model.contract, run.counts
-    due = review_due(run.model, model.trained)
+    contract, counts, due = model.contract, run.counts, review_due(run.model, model.trained)
+    missing, promised, points = [feature.missing for feature in run.data], None, run.model.operating_points
+    # What the model's page says of a night holds where its rows are the patients that the ledger counts.
+    if len(points) == 1 and run.model.stated.group is None:
+        promised = SensitivityAndPpv(sensitivity=points[0].sensitivity, ppv=points[0].ppv)
     return Night(
         key=key,
         series=series,
@@ -130,29 +129,17 @@ def night_of(model: Model, run: RunDocument, key: str, series: str, shadow: bool
         refused=counts.refused,
         flagged=counts.flagged,
         unflagged=run.unflagged,
-        missing=_missing(run),
+        missing=MissingValues(
+            missing=round(counts.scored * sum(missing)), values=counts.scored * len(missing)
+        ),
         drift=run.drift,
         table=digests_of(run),
         delivery=run.delivery,
-        promised=_promised(run.model),
+        promised=promised,
         review_by=due.isoformat() if due else None,
         known_days=contract.known_days,
         draw=contract.review_sample,
     )
-
-
-def _missing(run: RunDocument) -> MissingValues:
-    """How many values of the features were missing, of how many: quality of the table, whoever is in it."""
-    scored, shares = run.counts.scored, [feature.missing for feature in run.data]
-    return MissingValues(missing=round(scored * sum(shares)), values=scored * len(shares))
-
-
-def _promised(model: ModelDocument) -> SensitivityAndPpv | None:
-    """What the model's page says of a night, where its rows are the patients that the ledger counts."""
-    if len(model.operating_points) != 1 or model.stated.group is not None:
-        return None
-    (point,) = model.operating_points
-    return SensitivityAndPpv(sensitivity=point.sensitivity, ppv=point.ppv)
 
 
 def attention_of(model: Model, run: RunDocument, tonight: Tonight) -> list[Reason]:
@@ -168,13 +155,14 @@ def _counts(run: RunDocument, tonight: Tonight) -> Counts:
 def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
     """The run with what the ledger knows of its cases, which `rows` are given too."""
     night, head, since = tonight.night, tonight.head, tonight.since
+    groups = [group.group for group in run.groups or ()]
     names = [str(case.id if run.groups is None else case.group) for case in run.cases]
-    known = tonight.known([*{*names, *(group.group for group in run.groups or ())}])
+    known = tonight.known([*{*names, *groups}])
 
     def with_state(listed: Listed, name: str) -> Listed:
-        if name not in known:
+        case = known.get(name)
+        if case is None:
             return listed
-        case = known[name]
         last = None if case.judged is None else Verdict(night=case.judged, verdict=case.verdict)
         return listed.replace(state=case.state, nights=case.nights, last_verdict=last, drawn=case.drawn)
 
@@ -182,7 +170,7 @@ def with_states(run: RunDocument, tonight: Tonight, rows: Rows) -> RunDocument:
     return run.replace(
         counts=_counts(run, tonight).replace(drawn=len(tonight.drawn)),
         cases=[*map(with_state, run.cases, names)],
-        groups=None if run.groups is None else [with_state(group, group.group) for group in run.groups],
+        groups=run.groups and [*map(with_state, run.groups, groups)],
         attention=night.attention,
         since=since and since.replace(left=rows.lacking(since.gone)),
         ledger=LedgerFacts(

@@ -147,15 +147,14 @@ class Summary:
             # Said at the end: what else is wrong with the table comes first.
             self.strange_labels += error.violations
             return
-        known = labels != ""
         of_rows = [labels, watched, np.zeros(batch.n_rows) if batch.group is None else batch.group]
         if self.task.kind == "multi":
             of_rows.append(self.model.predicted(scored.decisions))
-        self.labelled.append(tuple(values[known] for values in of_rows))
+        self.labelled.append(tuple(values[labels != ""] for values in of_rows))
 
     @cached_property
     def groups(self) -> pa.Table | None:
-        """`group`, `rows`, `flagged` and `top` of each group by its name; None where rows come alone."""
+        """What `GROUP_COLUMNS` says of each group, by its name; None where rows come alone."""
         if not self.counted:
             return None
         sums = [("rows", "sum"), ("flagged", "sum"), ("top", "max")]
@@ -176,18 +175,13 @@ class Summary:
         Raises CohortError: labels that training never met.
         """
         model, groups, refused = self.model, self.groups, sum(stream.refused.values())
-        discoveries = self._discoveries()
+        discoveries, points = self._discoveries(), model.facts.operating_points
         sample = [sampled for _, sampled in self.drawn]
         if groups is not None:
             display = self._display([sampled.id for sampled in sample])
             sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
-        cases = self._listed(rows)
-        if groups is None:
-            cases = [
-                case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries)) for case in cases
-            ]
-        days, points = [str(day.astype("datetime64[D]")) for day in self.days], model.facts.operating_points
-        read = self.n_scored + refused
+        cases = self._listed(rows, discoveries)
+        days, read = [str(day.astype("datetime64[D]")) for day in self.days], self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
             run_id=run_id,
@@ -253,8 +247,7 @@ class Summary:
 
     def _features(self, gates: Gates | None) -> list[NightFeature]:
         """Every feature tonight beside training, as far as the gates know."""
-        training = self.model.facts.training
-        drift = gates.facts() if gates else {}
+        training, drift = self.model.facts.training, gates.facts() if gates else {}
         return [
             NightFeature(
                 name=feature.name,
@@ -267,19 +260,21 @@ class Summary:
             for feature in training.features
         ]
 
-    def _listed(self, rows: Rows) -> list[Case]:
+    def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
         cases = self.cases.explained(self.model)
         if len(cases) < min(self.n_flagged, self.shown):
             cases += cases_of(self.model, rows.first(rows.schema.names, self.shown).slice(len(cases)))
-        return [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
+        cases = [case.replace(rank=rank) for rank, case in enumerate(cases, start=1)]
+        if self.groups is not None:
+            return cases
+        return [case.replace(discovery=is_discovery(case.p_value.ends[0], discoveries)) for case in cases]
 
     def _draw(self, names: pa.ChunkedArray, flagged: np.ndarray, display: Mapping[str, np.ndarray]) -> None:
         """Draw some of those not flagged, with what the contract wants shown beside each."""
-        lots = self.rng.random(len(names))
-        last = self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0
-        quiet = np.flatnonzero(~flagged & (lots < last))
-        for i in quiet[np.argsort(lots[quiet], kind="stable")[:SAMPLED]]:
+        lots = np.where(flagged, np.inf, self.rng.random(len(names)))
+        lowest = np.flatnonzero(lots < (self.drawn[-1][0] if len(self.drawn) == SAMPLED else 1.0))
+        for i in lowest[np.argsort(lots[lowest])[:SAMPLED]]:
             beside = {name: texts[i] for name, texts in display.items()} or None
             self.drawn.append((float(lots[i]), Sampled(id=names[i].as_py(), display=beside)))
         self.drawn = sorted(self.drawn, key=lambda drawn: drawn[0])[:SAMPLED]
@@ -291,8 +286,7 @@ class Summary:
         worst = sorted(
             self.groups.to_pylist(), key=lambda row: (not row["flagged"], -row["top"], row["group"])
         )
-        hit = sum(bool(row["flagged"]) for row in worst)
-        listed = worst[: min(max(hit, GROUPS_SHOWN), CASES_SHOWN)]
+        listed = worst[: min(max(discoveries.flagged, GROUPS_SHOWN), CASES_SHOWN)]
         p = p_values(self.model.calibration, np.array([row["top"] for row in listed]))
         low, high = rarity_range(p, len(self.model.calibration))
         display = self._display([row["group"] for row in listed])
@@ -324,9 +318,7 @@ class Summary:
             raise CohortError(self.strange_labels)
         if not any(len(labels) for labels, *_ in self.labelled):
             return None
-        label, watched, group, *predicted = (
-            np.concatenate(part) for part in zip(*self.labelled, strict=True)
-        )
+        label, watched, group, *predicted = map(np.concatenate, zip(*self.labelled, strict=True))
         codes = self.task.target(label)
         together = None if self.groups is None else group
         facts: dict[str, Observed | Confusion | Sequence[PerClass]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import glob
 import hashlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.nights import published
 from screening.ledger.register import Artefact, hand_out
-from screening.ledger.status import Excuses, excused
+from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
 from screening.parallel import opened
 from screening.report import format as shown
@@ -32,7 +33,7 @@ from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 from screening.site.processes import Budget, Outcome, Processes
-from screening.site.site import Network
+from screening.site.site import Network, SeriesPlan
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_document
 
@@ -57,11 +58,10 @@ def worst(codes: Iterable[int]) -> int:
 class Task:
     """One night of one series with one model."""
 
+    network: Network
     series: str
     night: str
     model: Path
-    cohort: str
-    out: Path
     shadow: bool
     late: bool  # A missed night.
     excuses: Excuses
@@ -69,14 +69,73 @@ class Task:
     accepted: str | None  # Why the delivery is taken as it is.
 
     @property
-    def given_up(self) -> str | None:
-        """Why the night is not tried; None where it is."""
-        return None if self.run is not None or self.accepted else self.excuses.given_up.get(self.night)
+    def plan(self) -> SeriesPlan:
+        return self.network.series[self.series]
+
+    @property
+    def out(self) -> Path:
+        return self.network.out(self.series, self.night, self.model if self.shadow else None)
+
+    def command(self) -> list[str]:
+        """The command that scores it."""
+        plan, site, pages = self.plan, self.network.site, self.network.pages_of(self.series)
+        options: dict[str, object] = {
+            "--out": self.out,
+            "--date": self.night,
+            "--series": self.series,
+            "--table": plan.table,
+            "--query": plan.query,
+            "--label": plan.label,
+            "--templates": plan.templates,
+            "--require-signature": plan.require_signature,
+            "--accept-delivery": self.accepted,
+            "--jobs": plan.jobs,
+        }
+        if pages is not None and not self.shadow:
+            options |= {"--publish": pages.directory, "--mode": site.mode, "--group": site.group}
+        given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
+        return ["score", str(self.model), *given, *(["--shadow"] if self.shadow else [])]
 
     def line(self, status: Status, **facts: Any) -> SeriesNight:
         """What the overview says of it."""
         own: dict[str, Any] = {"series": self.series, "night": self.night, "shadow": self.shadow}
         return SeriesNight(status=status, **({"model": self.model.name} | own | facts))
+
+    def of_run(self, run: RunDocument, status: Status, peak: int | None = None) -> SeriesNight:
+        """What the overview says of its run, which took so many MiB."""
+        reasons = [one for one in run.attention if self.excuses.acknowledged(one, self.night) is None]
+        claim = self.plan.memory_mb
+        if peak is not None and peak > claim:
+            words = (
+                f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
+            )
+            remedy = f"Give memory_mb = {peak + peak // 4} under [series.{self.series}]."
+            reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
+        pages = self.network.pages_of(self.series)
+        page = self.out / "report.html" if pages is None else pages.of(self.night)
+        link = quote(Path(os.path.relpath(page, self.network.pages.directory)).as_posix())
+        return self.line(
+            status,
+            model=run.model.id,
+            run_id=run.run_id,
+            scored=run.counts.scored,
+            refused=run.counts.refused,
+            flagged=run.counts.flagged,
+            to_review=run.awaited,
+            capacity=run.model.stated.capacity,
+            drift_p=run.drift.p if run.drift else None,
+            attention=reasons,
+            acknowledged=[reason for reason in run.attention if reason not in reasons],
+            page=None if self.shadow else link,
+            peak_mb=peak,
+        )
+
+    def as_it_stands(self) -> SeriesNight | None:
+        """What the overview says of a night that is there or was given up; None where it is to be tried."""
+        if self.run is not None:
+            return self.of_run(self.run, "unchanged")
+        given_up = None if self.accepted else self.excuses.given_up.get(self.night)
+        return None if given_up is None else self.line("given up", said=given_up)
 
 
 def run_night(
@@ -91,7 +150,6 @@ def run_night(
 ) -> tuple[OverviewDocument, Path]:
     """Score what is still to be scored of every series, and write the overview; return it and its page.
 
-    `night`: YYYY-MM-DD.
     `only`: series to work on; the others stand on the overview as they are. All where there are none.
     `accept_delivery`: why tonight's tables of `only` are right although they do not look like it.
     `strict`: exit code 5 where a series is complete and wants attention.
@@ -106,47 +164,46 @@ def run_night(
         if workers is not None:
             workers.check([network.folder, network.site.runs], secret=network.has_password())
         network.pages.prepare()
-        minutes = max(network.series[name].minutes for name in names)
-        accepted = dict.fromkeys(only, accept_delivery)
-        tasks = _patiently(lambda: _every_task(network, night, accepted), minutes)
+
+        def every_task(_: float) -> list[list[Task]]:
+            with open_ledger(network.ledger, make=True) as ledger:
+                refuse_older(ledger, network.site.runs)
+                accepted = dict.fromkeys(only, accept_delivery)
+                return [_tasks(network, ledger, name, night, accepted.get(name)) for name in network.series]
+
+        tasks = _patiently(every_task, max(network.series[name].minutes for name in names))
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
-        scored = runner.run_all([some for name, some in tasks.items() if name in names])
-        lines = {
-            task: scored.get(task) or _as_it_stands(network, task)
-            for of_series in tasks.values()
-            for task in of_series
+        scored = runner.run_all([some for some in tasks if some[0].series in names])
+        left_out = "not scored yet: this run was for other series"
+        lines = [
+            (task, scored.get(task) or task.as_it_stands() or task.line("left out", said=left_out))
+            for task in itertools.chain(*tasks)
             if task in scored or not task.late
-        }
+        ]
         codes = [line.exit_code for line in scored.values()]
         codes += [ATTENTION for line in scored.values() if strict and line.attention and not line.shadow]
         document = OverviewDocument(
             title=network.site.title,
             night=night,
             exit_code=worst(codes),
-            series=[line for task, line in lines.items() if not task.late and not task.shadow],
-            shadows=[line for task, line in lines.items() if task.shadow],
-            caught_up=[line for task, line in lines.items() if task.late and not task.shadow],
+            series=[line for task, line in lines if not task.late and not task.shadow],
+            shadows=[line for task, line in lines if task.shadow],
+            caught_up=[line for task, line in lines if task.late and not task.shadow],
         )
         page = network.pages.show(render_overview(document).encode(), night)
     return document, page
 
 
-def _patiently(attempt: Callable[[], Result], minutes: float) -> Result:
+def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
     """Try again for as long as somebody else is writing, and so many minutes at most."""
     end = time.monotonic() + 60 * minutes
     while True:
         try:
-            return attempt()
+            return attempt(end - time.monotonic())
         except Locked:
             if time.monotonic() + PAUSE_SECONDS > end:
                 raise
         time.sleep(PAUSE_SECONDS)
-
-
-def _every_task(network: Network, night: str, accepted: Mapping[str, str | None]) -> dict[str, list[Task]]:
-    with open_ledger(network.ledger, make=True) as ledger:
-        refuse_older(ledger, network.site.runs)
-        return {name: _tasks(network, ledger, name, night, accepted.get(name)) for name in network.series}
 
 
 def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: str | None) -> list[Task]:
@@ -155,7 +212,9 @@ def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: st
     A night whose run was lost is missed too.
     `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
     """
-    plan, excuses = network.series[name], excused(ledger, name)
+    plan = network.series[name]
+    with ledger.reading() as connection:
+        excuses = excuses_of(connection)[name]
     in_force, shadows = published(ledger, name)
     missed = [
         day
@@ -166,15 +225,15 @@ def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: st
     ]
     tasks = []
     for day in [*missed, night]:
-        cohort, accept = network.cohort(name, day), accepted if day == night else None
+        accept = accepted if day == night else None
         for model in (None, *plan.shadow):
-            out, shadow = network.out(name, day, model), model is not None
-            run = _run_in_force(out, shadows if shadow else {in_force.get(day)})
-            if run is not None and (accept or [file.sha256 for file in run.input.files] != digests(cohort)):
-                run = None
-            tasks.append(
-                Task(name, day, model or plan.model, cohort, out, shadow, day != night, excuses, run, accept)
-            )
+            shadow = model is not None
+            run = _run_in_force(network.out(name, day, model), shadows if shadow else {in_force.get(day)})
+            if run is not None:
+                same = [file.sha256 for file in run.input.files] == digests(network.cohort(name, day))
+                run = run if same and not accept else None
+            task = Task(network, name, day, model or plan.model, shadow, day != night, excuses, run, accept)
+            tasks.append(task)
     return tasks
 
 
@@ -225,16 +284,22 @@ class _Runner:
             _restore_pages(self.network, tonight.series, self.night)
         except ScreenError as error:
             return {tonight: tonight.line("failed", exit_code=2, said=str(error))}
-        return {task: self._run(task) for task in tasks}
+        return {task: task.as_it_stands() or self._run(task) for task in tasks}
 
     def _run(self, task: Task) -> SeriesNight:
-        plan = self.network.series[task.series]
-        if task.run is not None or task.given_up is not None:
-            return _as_it_stands(self.network, task)
+        plan, secrets = task.plan, {"SCREEN_LEDGER": self.network.ledger}
+        secrets["SCREEN_COHORT"] = self.network.cohort(task.series, task.night)
+
+        def attempt(seconds: float) -> Outcome:
+            outcome = self.processes.run(task.command(), secrets, plan.jobs, seconds)
+            if outcome.code == LOCKED:
+                raise Locked(outcome.message)
+            return outcome
+
         try:
-            check_rule(plan.rule, task.model)
+            _refuse_other_rule(plan.rule, task.model)
             with self.budget.share(plan.jobs, plan.memory_mb):
-                outcome = self._score(task, plan.minutes)
+                outcome = _patiently(attempt, plan.minutes)
             for line in outcome.lines:
                 self.relay({"series": task.series, "night": task.night} | dict(line))
             if outcome.late:
@@ -243,79 +308,10 @@ class _Runner:
             if outcome.code != 0:
                 return task.line("failed", exit_code=worst([outcome.code]), said=outcome.message)
             run = RunDocument.from_dict(read_document(task.out, "run"))
-        except ModelError as error:
-            return task.line("failed", exit_code=4, said=str(error))
-        return _line(self.network, task, run, "published", outcome.peak_mb)
-
-    def _score(self, task: Task, minutes: float) -> Outcome:
-        """Score a night; while somebody else writes in the ledger, or there, it is tried again."""
-        end = time.monotonic() + 60 * minutes
-        secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": task.cohort}
-        words, jobs = _command(self.network, task), self.network.series[task.series].jobs
-        while True:
-            outcome = self.processes.run(words, secrets, jobs, end - time.monotonic())
-            if outcome.code != LOCKED or time.monotonic() + PAUSE_SECONDS > end:
-                return outcome
-            time.sleep(PAUSE_SECONDS)
-
-
-def _command(network: Network, task: Task) -> list[str]:
-    """The command that scores a night."""
-    plan, pages = network.series[task.series], network.pages_of(task.series)
-    options: dict[str, object] = {
-        "--out": task.out,
-        "--date": task.night,
-        "--series": task.series,
-        "--table": plan.table,
-        "--query": plan.query,
-        "--label": plan.label,
-        "--templates": plan.templates,
-        "--require-signature": plan.require_signature,
-        "--accept-delivery": task.accepted,
-        "--jobs": plan.jobs,
-    }
-    if pages is not None and not task.shadow:
-        options |= {"--publish": pages.directory, "--mode": network.site.mode, "--group": network.site.group}
-    given = [word for key, value in options.items() if value is not None for word in (key, str(value))]
-    return ["score", str(task.model), *given, *(["--shadow"] if task.shadow else [])]
-
-
-def _line(
-    network: Network, task: Task, run: RunDocument, status: Status, peak: int | None = None
-) -> SeriesNight:
-    reasons = list(task.excuses.heard(run.attention, task.night))
-    claim = network.series[task.series].memory_mb
-    if peak is not None and peak > claim:
-        words = f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
-        remedy = f"Give memory_mb = {peak + peak // 4} under [series.{task.series}]."
-        reasons.append(Reason("over_memory", words, None, peak, claim, remedy))
-    pages = network.pages_of(task.series)
-    page = task.out / "report.html" if pages is None else pages.of(task.night)
-    link = quote(Path(os.path.relpath(page, network.pages.directory)).as_posix())
-    return task.line(
-        status,
-        model=run.model.id,
-        run_id=run.run_id,
-        scored=run.counts.scored,
-        refused=run.counts.refused,
-        flagged=run.counts.flagged,
-        to_review=run.awaited,
-        capacity=run.model.stated.capacity,
-        drift_p=run.drift.p if run.drift else None,
-        attention=reasons,
-        acknowledged=[reason for reason in run.attention if reason not in reasons],
-        page=None if task.shadow else link,
-        peak_mb=peak,
-    )
-
-
-def _as_it_stands(network: Network, task: Task) -> SeriesNight:
-    """A night that is not tried: it is there, was given up, or nobody asked for its series."""
-    if task.run is not None:
-        return _line(network, task, task.run, "unchanged")
-    if task.given_up is not None:
-        return task.line("given up", said=task.given_up)
-    return task.line("left out", said="not scored yet: this run was for other series")
+        except (ModelError, Locked) as error:
+            code = LOCKED if isinstance(error, Locked) else 4
+            return task.line("failed", exit_code=code, said=str(error))
+        return task.of_run(run, "published", outcome.peak_mb)
 
 
 def _restore_pages(network: Network, name: str, night: str) -> None:
@@ -345,11 +341,8 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
                 pages.show(page, day)
 
 
-def check_rule(agreed: Rule | None, model: Path) -> None:
-    """Refuse a model whose threshold follows another rule than the agreed one.
-
-    Raises ModelError: naming both, and what to do.
-    """
+def _refuse_other_rule(agreed: Rule | None, model: Path) -> None:
+    """ModelError where a model's threshold follows another rule than the agreed one, naming both."""
     if agreed is None:
         return
     for point in ModelDocument.from_dict(read_document(model, "model")).operating_points:

@@ -58,7 +58,7 @@ class Outcome:
 
     @classmethod
     def refused(cls, event: str) -> Outcome:
-        """What could not begin, or was ended by the system, and why."""
+        """Of what could not begin, or was ended by the system."""
         return cls(2, [{"event": event, "exit_code": 2}])
 
     @property
@@ -100,8 +100,7 @@ class Budget:
 class Processes:
     """The processes that work now, so that all can be stopped; each ends when this one does.
 
-    `runs`: a folder of this site, for the server's socket where the host has no temporary folder.
-    `cluster`: the processes are on its workers.
+    `runs`: a folder for the server's socket where the host has none. `cluster`: they are on its workers.
     """
 
     def __init__(self, runs: Path | None = None, cluster: Cluster | None = None) -> None:
@@ -110,21 +109,17 @@ class Processes:
             tempfile.gettempdir()
         except FileNotFoundError:  # a read-only root
             tempfile.tempdir = None if runs is None else str(runs)
-        if sys.platform == "win32":
-            self._context = multiprocessing.get_context("spawn")
-        else:
-            self._context = multiprocessing.get_context("forkserver")
-            self._context.set_forkserver_preload(PRELOADED)
+        self._context: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+        self._context.set_forkserver_preload(PRELOADED)
         self._working: set[BaseProcess] = set()
         # Also around exit codes: a process that starts collects those of the others.
         self._guard = threading.Lock()
         self._over = False
 
     def run(self, words: Sequence[str], secrets: Mapping[str, str], jobs: int, seconds: float) -> Outcome:
-        """Run `screen WORDS` with JSON logs, for so long at most.
+        """Run `screen WORDS` with JSON logs, by so many threads and for so long at most.
 
         `secrets`: of its environment alone: URLs may hold passwords, and words stand in lists of processes.
-        `jobs`: threads that it may take.
         """
         if self._cluster is not None:
             command = (words, secrets, jobs, seconds)
@@ -158,8 +153,7 @@ class Processes:
             wait([process.sentinel], GRACE_SECONDS)
         with self._guard:
             self._working.discard(process)
-            code = -9 if process.exitcode is None else process.exitcode
-        lines = _lines(log)
+            code, lines = -9 if process.exitcode is None else process.exitcode, _lines(log)
         if code in BY_MEMORY and not late and not lines:
             return Outcome.refused(f"ended without a word ({code}), as happens where memory ends: {MEMORY}")
         return Outcome(code, lines, late)
@@ -239,16 +233,13 @@ def _lines(log: str) -> list[Mapping[str, Any]]:
     for text in log.splitlines():
         with suppress(ValueError):
             line = json.loads(text)
-            if isinstance(line, dict) and "event" in line:
-                lines.append(line)
+            lines += [line] if isinstance(line, dict) and "event" in line else []
     return lines
 
 
 def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) -> list[HookFacts]:
-    """Run each command, one after the other, with the overview as JSON on stdin.
+    """Run each command, no shell between, with the overview as JSON on stdin; it names no patient.
 
-    `hooks`: words of the commands; no shell reads them.
-    `overview`: counts and reasons, no patient.
     `seconds`: one that takes longer is stopped, with all that it started.
     """
     facts = []
@@ -274,14 +265,7 @@ def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:
         return f"was stopped: it took more than {seconds:g} s"
     finally:
         if process.returncode is None:
-            _kill(process)
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+            process.communicate()
     return TOLD if process.returncode == 0 else f"ended with {process.returncode}"
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.communicate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -27,7 +27,7 @@ from screening.files import read_toml
 from screening.kernels.threads import available_cores
 from screening.schemas.figures import Rule, rule_named
 from screening.spelling import did_you_mean, filled, series_name
-from screening.store.publishing import PageFolder, Readers, readers
+from screening.store.publishing import PageFolder, readers
 
 MOST_BYTES = 16 << 20
 PLACEHOLDERS = ("date", "series")
@@ -58,8 +58,7 @@ def _from_folder(path: Path, info: ValidationInfo) -> Path:
 def _rule(agreed: object) -> Rule:
     if not isinstance(agreed, Mapping) or len(agreed) != 1:
         raise ValueError("write one rule, such as {min_sensitivity = 0.9}")
-    ((name, value),) = agreed.items()
-    return rule_named(name, value=value)
+    return next(rule_named(name, value=value) for name, value in agreed.items())
 
 
 def _name(text: str) -> str:
@@ -104,14 +103,14 @@ class Site(_Table):
         if self.publish is None and (self.mode or self.group):
             raise ValueError("mode and group are those of copies for readers; give publish too")
         try:
-            self.readers()
+            readers(self.mode, self.group)
         except UsageError as error:
             raise ValueError(str(error)) from None
         return self
 
-    def readers(self) -> Readers:
-        """Who may read the pages."""
-        return readers(self.mode, self.group)
+    def pages(self, folder: Path) -> PageFolder:
+        """A folder of pages for their readers."""
+        return PageFolder(folder, readers(self.mode, self.group))
 
 
 class SeriesPlan(_Table):
@@ -157,18 +156,14 @@ class Network:
     @property
     def pages(self) -> PageFolder:
         """Where the overview goes."""
-        return PageFolder(self.site.publish or self.site.runs / "overview", self.site.readers())
+        return self.site.pages(self.site.publish or self.site.runs / "overview")
 
     def pages_of(self, name: str) -> PageFolder | None:
         """Where copies of a series' pages go."""
-        folder = self.site.publish
-        return None if folder is None else PageFolder(folder / name, self.site.readers())
+        return None if self.site.publish is None else self.site.pages(self.site.publish / name)
 
     def cohort(self, name: str, night: str) -> str:
-        """Where the table of a night lies.
-
-        Raises UsageError: a name of the environment is not set.
-        """
+        """Where the table of a night lies; UsageError where a name of the environment is not set."""
         pattern = self.series[name].cohort
         try:
             place = filled(Template(pattern).substitute(os.environ), name, night)
@@ -190,30 +185,24 @@ class Network:
 
 
 def read_network(path: Path, ledger: str | None = None) -> Network:
-    """Read `NIGHT.toml`.
+    """Read `NIGHT.toml`; `ledger`: where the file names none.
 
-    `ledger`: where the file names none. Raises UsageError: it cannot be read, or is not as it should be;
-    every fault is named.
+    Raises UsageError: it cannot be read, or is not as it should be; every fault is named.
     """
     content, folder = read_toml(path, MOST_BYTES, UsageError), path.resolve().parent
     try:
         file = NightFile.model_validate(content, context=folder)
+        chosen = file.site.ledger or ledger or ""
+        network = Network(file.site, file.series, folder, chosen if "://" in chosen else str(folder / chosen))
+        faults = [*_conflicts(network)]
+        if not chosen:
+            faults.append("site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER")
     except ValidationError as error:
-        raise _refusal(path, map(_fault, error.errors())) from None
-    chosen = file.site.ledger or ledger or ""
-    network = Network(file.site, file.series, folder, chosen if "://" in chosen else str(folder / chosen))
-    faults = [*_conflicts(network)]
-    if not chosen:
-        faults.append("site.ledger: give the ledger's file or URL here, or in SCREEN_LEDGER")
+        faults = [*map(_fault, error.errors())]
     if faults:
-        raise _refusal(path, faults)
+        head = f"{path.name} is wrong in {len(faults)} place{'s' * (len(faults) != 1)}:"
+        raise UsageError("\n  ".join([head, *faults]))
     return network
-
-
-def _refusal(path: Path, faults: Iterable[str]) -> UsageError:
-    lines = [*faults]
-    head = f"{path.name} is wrong in {len(lines)} place{'s' * (len(lines) != 1)}:"
-    return UsageError("\n  ".join([head, *lines]))
 
 
 def _fault(error: Any) -> str:
@@ -237,9 +226,8 @@ def _conflicts(network: Network) -> Iterator[str]:
             if claim > shared:
                 yield f"series.{name}.{key}: {claim} is more than the {shared} that all share"
         place = os.path.normpath(network.out(name, "{date}"))
-        if place in series_at:
+        if series_at.setdefault(place, name) != name:
             yield f"series.{name}.out: the same place as series.{series_at[place]}; put {{series}} in it"
-        series_at[place] = name
         if len({path.name for path in plan.shadow}) != len(plan.shadow):
             yield f"series.{name}.shadow: directories of the same name; their runs would lie in one place"
         table = os.path.normpath(network.folder / filled(plan.cohort, name, "{date}"))

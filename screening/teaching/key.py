@@ -13,7 +13,6 @@ from screening.files import read_secret
 
 LEAST_BYTES = 32
 LARGEST_KEY = 16 << 10
-DIGITS = 12
 FEWEST_DAYS, MOST_DAYS = 200, 3000
 
 
@@ -26,11 +25,11 @@ class SiteKey:
     @property
     def fingerprint(self) -> str:
         """By which a key is told from others, and nothing is undone."""
-        return self._digest("fingerprint", "").hex()[:DIGITS]
+        return self._digest("fingerprint", "").hex()[:12]
 
     def pseudonym(self, name: str) -> str:
         """The first 12 hexadecimal digits of HMAC-SHA256 of a name: same name, same pseudonym."""
-        return self._digest("name", name).hex()[:DIGITS]
+        return self._digest("name", name).hex()[:12]
 
     def shifted(self, day: str | None) -> str | None:
         """A date (or the date of a time) earlier by as many days as every other date; None for none."""
@@ -48,10 +47,7 @@ class SiteKey:
 
 
 def site_key(path: Path) -> SiteKey:
-    """Read the secret of a site from a file that only its owner may read: random bytes or hexadecimal digits.
-
-    Raises UsageError where it cannot be read, is too short, not random, or open to others.
-    """
+    """The secret in a file that only its owner may read: random bytes or hexadecimal digits (UsageError)."""
     content = read_secret(path, LARGEST_KEY)
     try:
         secret = bytes.fromhex(content.decode("ascii"))

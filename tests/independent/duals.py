@@ -1,9 +1,11 @@
-"""Duals solved by somebody else's solver, tighter than the tool needs."""
+"""Duals solved by somebody else's solver, tighter than the tool needs, and their optimality conditions."""
 
 import numpy as np
 from cvxopt import matrix, solvers
 from sklearn.svm import SVC
 from sklearn.svm import OneClassSVM as LibsvmOneClass
+
+from screening.solvers.problem import AT_BOUND, Problem
 
 TIGHT = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11, "maxiters": 200}
 
@@ -76,3 +78,21 @@ def box(quadratic, upper):
         matrix(np.concatenate([np.zeros(n), np.full(n, float(upper))])), options=TIGHT,
     )  # fmt: skip
     return np.array(found["x"]).ravel()
+
+
+def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:
+    """Intercept, and the largest violation in units of ``Problem.unit``; 0 at the optimum."""
+    gradient = problem.gradient(alphas)
+    down = alphas > AT_BOUND * problem.upper  # may decrease
+    up = alphas < (1.0 - AT_BOUND) * problem.upper  # may increase
+    if problem.total is None:
+        wrong = np.where(up, -gradient, 0.0).max(), np.where(down, gradient, 0.0).max()
+        return 0.0, float(max(*wrong, 0.0) / problem.scale)
+    levels, plus = -problem.signs * gradient, problem.signs > 0
+    highest = levels[np.where(plus, up, down)].max(initial=-np.inf)
+    lowest = levels[np.where(plus, down, up)].min(initial=np.inf)
+    # The mean level of the free alphas; where there is none the middle of the interval that is allowed.
+    known = levels[up & down] if (up & down).any() else np.array([highest, lowest])
+    known = known[np.isfinite(known)]
+    intercept = float(known.mean()) if len(known) else 0.0
+    return intercept, float(max(0.0, highest - lowest)) / problem.unit(alphas, problem.signs, levels)

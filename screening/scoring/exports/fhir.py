@@ -28,17 +28,9 @@ Resource = Mapping[str, Any]
 
 
 def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> None:
-    """A bundle (collection) as JSON.
-
-    `id_system`: URI of the system whose identifiers the ids are.
-    Raises UsageError: an id cannot be written in FHIR; said by rank.
-    """
+    """A bundle (collection) as JSON; `id_system`: URI of the system whose identifiers the ids are."""
     rows = list(zip(flagged.rows.to_pylist(), flagged.subjects(), strict=True))
-    wrong = [
-        row["rank"]
-        for row, subject in rows
-        if not (STRING.fullmatch(subject) and STRING.fullmatch(row["id"]))
-    ]
+    wrong = [row["rank"] for row, subject in rows if not all(map(STRING.fullmatch, (subject, row["id"])))]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} hold characters that FHIR does not know; nothing was written"
@@ -61,7 +53,8 @@ def _entries(
 ) -> tuple[Resource, Resource]:
     name = f"{run.run_id} {row['rank']}"
     assessment, flag = (uuid.uuid5(NAMESPACE, f"{kind} {name}").urn for kind in ("RiskAssessment", "Flag"))
-    subject = {"type": "Patient", "identifier": _identifier(patient, system)}
+    identifier = {"system": system, "value": patient} if system else {"value": patient}
+    subject = {"type": "Patient", "identifier": identifier}
     # What is looked for: the label column and its class.
     outcome = f"{run.model.task.label}: {row['class']}"
     by = {"display": f"screening, model {run.model.id}, recipe {run.model.recipe.name}"}
@@ -100,7 +93,3 @@ def _entries(
             },
         },
     )
-
-
-def _identifier(value: str, system: str | None) -> Resource:
-    return {"system": system, "value": value} if system else {"value": value}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from screening.errors import UsageError
@@ -26,7 +25,6 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
     """The two tables as CSV in a directory; a person once for each watched class.
 
     `definition`: `cohort_definition_id` of the first watched class; the others follow.
-    Raises UsageError: an id is no whole number, or begins with a zero; said by rank.
     """
     subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
     wrong = [
@@ -54,10 +52,7 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
         for (name, number), point in zip(numbers.items(), run.model.operating_points, strict=True)
     ]
     with publish(out, "omop") as folder:
-        _write(folder / "cohort_definition.csv", DEFINITION, definitions)
-        _write(folder / "cohort.csv", COHORT, [[number, who, run.date, run.date] for number, who in persons])
-
-
-def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+        rows = [(number, who, run.date, run.date) for number, who in persons]
+        for name, lines in (("cohort_definition", [DEFINITION, *definitions]), ("cohort", [COHORT, *rows])):
+            with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows(lines)

@@ -22,16 +22,11 @@ SQL_TYPES = {pa.string(): sa.Text, pa.int64(): sa.BigInteger, pa.float64(): sa.D
 
 
 def write(flagged: FlaggedRows, *, url: str, table: str, force: bool = False) -> str:
-    """Make a table of the flagged rows in one transaction; return the place without its secrets.
-
-    Raises UsageError: the database refuses, or has such a table already and `force` was not given.
-    """
+    """Make a table of the flagged rows in one transaction; return the place without its secrets."""
     place = read_url(url)
+    into = _into_duckdb if place.drivername == "duckdb" else _into_sql
     try:
-        if place.drivername == "duckdb":
-            _into_duckdb(flagged.table(), place, table, force)
-        else:
-            _into_sql(flagged.table(), place, table, force)
+        into(flagged.table(), place, table, force)
     except database_errors() as error:
         raise UsageError(
             f"{described(place)}: {redacted_message(error, place)}; nothing was written"
@@ -43,13 +38,15 @@ def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     schema, _, bare = name.rpartition(".")
     columns: list[sa.Column[object]] = [sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema]
     table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
+    sqlite = url.get_backend_name() == "sqlite"
     try:
-        engine = sa.create_engine(url, hide_parameters=True)
+        # The driver begins late by itself, and a table dropped before would stay dropped.
+        by_hand = {"isolation_level": None} if sqlite else {}
+        engine = sa.create_engine(url, hide_parameters=True, connect_args=by_hand)
     except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
         raise UsageError(f"{url.drivername} needs a driver that is not installed ({error})") from None
-    if url.get_backend_name() == "sqlite":
-        sa.event.listen(engine, "connect", _by_hand)
-        sa.event.listen(engine, "begin", _begin)
+    if sqlite:
+        sa.event.listen(engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
         with engine.begin() as connection:
             if sa.inspect(connection).has_table(bare, schema=schema or None):
@@ -60,15 +57,6 @@ def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
                 connection.execute(table.insert(), piece.to_pylist())
     finally:
         engine.dispose()
-
-
-def _by_hand(connection, _: object) -> None:  # type: ignore[no-untyped-def]
-    # The driver begins late, and a table dropped before would stay dropped.
-    connection.isolation_level = None
-
-
-def _begin(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _into_duckdb(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:

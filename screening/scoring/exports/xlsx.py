@@ -27,10 +27,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
-    """A workbook of one sheet, in which a text is a text and never a formula; the same rows, the same bytes.
-
-    Raises UsageError: openpyxl is not installed, or a sheet cannot hold the rows.
-    """
+    """A workbook of one sheet, in which a text is never a formula; the same rows, the same bytes."""
     try:
         from openpyxl import Workbook
         from openpyxl.writer.excel import ExcelWriter
@@ -50,7 +47,12 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         ExcelWriter(book, archive).save()
-    write_whole(out, _timeless(written))
+    # Again, without the times of its files.
+    content = io.BytesIO()
+    with zipfile.ZipFile(written) as archive, zipfile.ZipFile(content, "w") as timeless:
+        for name in archive.namelist():
+            timeless.writestr(zipfile.ZipInfo(name, EPOCH), archive.read(name), zipfile.ZIP_DEFLATED)
+    write_whole(out, content.getvalue())
 
 
 def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
@@ -64,13 +66,3 @@ def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
     # Set behind openpyxl's back, which takes what begins with = for a formula.
     cell._value, cell.data_type = _NO_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", value), "s"
     return cell
-
-
-def _timeless(written: io.BytesIO) -> bytes:
-    """The archive again, without the times of its files."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(written) as archive, zipfile.ZipFile(content, "w") as timeless:
-        for name in archive.namelist():
-            entry = zipfile.ZipInfo(name, EPOCH)
-            timeless.writestr(entry, archive.read(name), zipfile.ZIP_DEFLATED)
-    return content.getvalue()

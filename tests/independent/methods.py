@@ -1,0 +1,344 @@
+"""Methods from their equations: decisions at rows z after training on x, y in {0, 1} or codes 0 ... k - 1."""
+
+import numpy as np
+from sklearn.svm import SVC
+
+from independent import duals
+from independent.duals import gaussian, laplacian, squared
+
+FLOOR = 1e-12
+
+
+def support(alphas):
+    return np.flatnonzero(alphas > 1e-8 * alphas.max())
+
+
+def margin_density(z, x, alphas, nu, gamma, n=None):
+    """Cohen eq. 15 with tau = sigma / sqrt(n)."""
+    limit = 1 / (nu * len(x))
+    margin = np.flatnonzero((alphas > 1e-8 * limit) & (alphas < (1 - 1e-8) * limit))
+    rows = margin if len(margin) else support(alphas)
+    tau_squared = 1 / (2 * gamma) / (x.shape[1] if n is None else n)
+    return np.exp(-squared(z, x[rows]) / (2 * tau_squared)) @ alphas[rows]
+
+
+def one_width(z, vectors, gamma):
+    """Amari and Wu 1999, h = 1, tau = sigma / sqrt(n_features)."""
+    tau_squared = 1 / (2 * gamma) / vectors.shape[1]
+    return np.exp(-squared(z, vectors) / (2 * tau_squared)).sum(axis=1)
+
+
+def local_width(z, vectors, n_nearest=3):
+    """Wu and Amari 2002: tau_k^2 from the nearest other support vectors."""
+    distances = squared(vectors, vectors)
+    np.fill_diagonal(distances, np.inf)
+    widths = np.sort(distances, axis=1)[:, : min(n_nearest, len(vectors) - 1)].mean(axis=1)
+    return np.exp(-squared(z, vectors) / np.maximum(widths, FLOOR)).sum(axis=1)
+
+
+def adaptive_widths(distances, signs):
+    """ACT eq. 14, 16, 17 from the (n_sv, n_sv) squared distances."""
+    n = len(signs)
+    widths = np.empty(n)
+    for k in range(n):
+        others = np.delete(distances[k], k)
+        reach = (others.min() + others.max()) / 2
+        across = distances[k][signs != signs[k]]
+        near = across[across < reach]
+        widths[k] = near.mean() if len(near) else across.min()
+    ratio = (signs < 0).sum() / (signs > 0).sum()
+    return np.maximum(widths * np.where(signs > 0, ratio, 1 / ratio), FLOOR)
+
+
+def two_sided(f, f_training, k=1.0):
+    """Williams 2005: kappa = k / max f^2 over training rows."""
+    return np.exp(-k / np.square(f_training).max() * f**2)
+
+
+def one_sided(f, f_training, signs, k=1.0):
+    """Maratea 2014."""
+    kappa = k / np.square(f_training).max()
+    positive, negative = (2 * kappa * (signs == side).mean() for side in (1, -1))
+    return np.exp(-np.where(f >= 0, positive, negative) * f**2)
+
+
+def opposite_distance(f, distances, signs):
+    """Liu and He 2021: exp(-|f| d_M), distances (n_z, n_sv) squared in the feature space."""
+    mean = np.zeros(len(f))
+    for i, row in enumerate(distances):
+        reach = (row.min() + row.max()) / 2
+        near = row[(row < reach) & (signs != (1 if f[i] >= 0 else -1))]
+        mean[i] = near.mean() if len(near) else 0.0
+    return np.exp(-np.abs(f) * mean)
+
+
+def class_weights(codes, n_classes):
+    """Shao eq. 17."""
+    inverse = 1.0 / np.bincount(codes, minlength=n_classes) ** 2
+    return inverse / inverse.sum()
+
+
+def class_decay(decisions, rates):
+    """Shao eq. 16 from D (n_z, k) and p (n_z, k): each row by the class the first pass predicts."""
+    rows, predicted = np.arange(len(decisions)), decisions.argmax(axis=1)
+    return np.exp(-rates[rows, predicted] * np.abs(decisions[rows, predicted]))
+
+
+class Pass:
+    """One C-SVC under the kernel c(x) c(z) K(x, z), c a function of rows."""
+
+    def __init__(self, kernel, gamma, x, signs, upper, factor=None):
+        self.kernel, self.gamma, self.x, self.signs = kernel, gamma, x, signs
+        self.factor = factor or (lambda z: np.ones(len(z)))
+        self.c = self.factor(x)
+        gram = self.c[:, None] * kernel(x, x, gamma) * self.c
+        self.alphas, self.intercept = duals.two_class(gram, signs, upper)
+        self.rows = support(self.alphas)
+
+    def decision(self, z):
+        gram = self.factor(z)[:, None] * self.kernel(z, self.x, self.gamma) * self.c
+        return gram @ (self.alphas * self.signs) + self.intercept
+
+    def distances(self, z, rows):
+        """Squared feature-space distances from z to training rows, under this pass's kernel."""
+        at_z, at_rows = self.factor(z), self.c[rows]
+        cross = at_z[:, None] * self.kernel(z, self.x[rows], self.gamma) * at_rows
+        return at_z[:, None] ** 2 + at_rows**2 - 2 * cross
+
+    def right_side(self):
+        """Support vectors that are not on the wrong side."""
+        return self.rows[self.signs[self.rows] * self.decision(self.x[self.rows]) >= 0]
+
+
+def signs_of(y):
+    return np.where(np.asarray(y) == 1, 1.0, -1.0)
+
+
+def _passes(kernel, next_factor, x, y, z, C, gamma, passes=1):
+    signs = signs_of(y)
+    current = Pass(kernel, gamma, x, signs, C)
+    for _ in range(passes):
+        current = Pass(kernel, gamma, x, signs, C, _product(current.factor, next_factor(current)))
+    return current.decision(z)
+
+
+def _product(before, now):
+    return lambda z: before(z) * now(z)
+
+
+def svm(x, y, z, C, gamma):
+    return Pass(gaussian, gamma, x, signs_of(y), C).decision(z)
+
+
+def svm_weighted(x, y, z, C, gamma, cost_ratio="balanced"):
+    signs = signs_of(y)
+    ratio = (signs < 0).sum() / (signs > 0).sum() if cost_ratio == "balanced" else cost_ratio
+    return Pass(gaussian, gamma, x, signs, np.where(signs > 0, ratio * C, C)).decision(z)
+
+
+def amari_wu(x, y, z, **given):
+    def factor(first):
+        vectors = x[first.rows]
+        return lambda at: one_width(at, vectors, first.gamma)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def wu_amari(x, y, z, M=3, **given):
+    def factor(first):
+        vectors = x[first.right_side()]
+        return lambda at: local_width(at, vectors, M)
+
+    return _passes(laplacian, factor, x, y, z, **given)
+
+
+def act(x, y, z, distance="feature", norm=2, **given):
+    """Wu and Chang eq. 13-17; norm is of all input-space distances."""
+
+    def input_space(a, b):
+        return np.abs(a[:, None] - b).sum(axis=2) if norm == 1 else squared(a, b)
+
+    def factor(first):
+        rows = first.right_side()
+        vectors, signs = x[rows], first.signs[rows]
+        among = input_space(vectors, vectors) if distance == "input" else first.distances(vectors, rows)
+        widths = adaptive_widths(among, signs)
+
+        def at(points):
+            apart = (
+                first.distances(points, rows) if distance == "feature_both" else input_space(points, vectors)
+            )
+            return np.exp(-apart / widths).sum(axis=1)
+
+        return at
+
+    return _passes(laplacian, factor, x, y, z, **given)
+
+
+def williams(x, y, z, k=1.0, **given):
+    def factor(first):
+        reference = first.decision(x)
+        return lambda at: two_sided(first.decision(at), reference, k)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def maratea(x, y, z, k=1.0, **given):
+    def factor(first):
+        reference = first.decision(x)
+        return lambda at: one_sided(first.decision(at), reference, first.signs, k)
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def liu_he(x, y, z, **given):
+    def factor(first):
+        return lambda at: opposite_distance(
+            first.decision(at), first.distances(at, first.rows), first.signs[first.rows]
+        )
+
+    return _passes(gaussian, factor, x, y, z, **given)
+
+
+def one_class_conformal(x, z, nu, gamma, passes=1, n=None):
+    """Cohen 2004; c has root mean square 1 over the training rows, which changes numerics only."""
+    c, c_z = np.ones(len(x)), np.ones(len(z))
+    gram, gram_z = gaussian(x, x, gamma), gaussian(z, x, gamma)
+    alphas, rho = duals.one_class(gram, nu)
+    for _ in range(passes):
+        now = margin_density(x, x, alphas, nu, gamma, n) * c
+        now_z = margin_density(z, x, alphas, nu, gamma, n) * c_z
+        size = np.sqrt(np.mean(now**2))
+        c, c_z = now / size, now_z / size
+        alphas, rho = duals.one_class(c[:, None] * gram * c, nu)
+    return (c_z[:, None] * gram_z * c) @ alphas - rho
+
+
+def _machines(kernel, gamma, x, codes, C, factor=None):
+    return [
+        Pass(kernel, gamma, x, np.where(codes == m, 1.0, -1.0), C, factor) for m in range(codes.max() + 1)
+    ]
+
+
+def _decisions(machines, z):
+    return np.column_stack([machine.decision(z) for machine in machines])
+
+
+def one_vs_rest(x, codes, z, C, gamma):
+    return _decisions(_machines(gaussian, gamma, x, codes, C), z)
+
+
+def each_alone(method, x, codes, z, **given):
+    """A two-class method against the rest, one c a machine."""
+    return np.column_stack([method(x, codes == m, z, **given) for m in range(codes.max() + 1)])
+
+
+def wu_amari_all_vectors(x, codes, z, C, gamma, M=3, kernel=laplacian):
+    """As each_alone(wu_amari), no support vector dropped."""
+    columns = []
+    for first in _machines(kernel, gamma, x, codes, C):
+        vectors = x[first.rows]
+
+        def factor(at, vectors=vectors):
+            return local_width(at, vectors, M)
+
+        columns.append(Pass(kernel, gamma, x, first.signs, C, factor).decision(z))
+    return np.column_stack(columns)
+
+
+def shao(x, codes, z, C, gamma, Q=None, empty="zero"):
+    """Eq. 16-19 (Q None) or eq. 21; one c for all second-stage machines."""
+    machines = _machines(gaussian, gamma, x, codes, C)
+    weights = class_weights(codes, len(machines))
+    largest = np.sqrt(squared(x, x).max())
+
+    def rates(at):
+        columns = []
+        for m, machine in enumerate(machines):
+            distances = 2 - 2 * gaussian(at, x[machine.rows], gamma)
+            if Q is None:
+                columns.append(weights[m] * distances.mean(axis=1))
+                continue
+            foreign = distances[:, codes[machine.rows] != m]
+            near = foreign < Q * largest * weights[m]
+            fallback = np.zeros(len(at)) if empty == "zero" else foreign.min(axis=1)
+            means = (foreign * near).sum(axis=1) / np.maximum(near.sum(axis=1), 1)
+            columns.append(np.where(near.any(axis=1), means, fallback))
+        return np.column_stack(columns)
+
+    def factor(at):
+        return class_decay(_decisions(machines, at), rates(at))
+
+    return _decisions(_machines(gaussian, gamma, x, codes, C, factor), z)
+
+
+def one_vs_one(x, codes, z, C, gamma):
+    """Votes plus the sum of margins squashed below a third, which is scikit-learn's."""
+    return SVC(C=C, gamma=gamma, tol=1e-9, decision_function_shape="ovr").fit(x, codes).decision_function(z)
+
+
+def crammer_singer_machine(x, codes, z, C, gamma):
+    return gaussian(z, x, gamma) @ duals.crammer_singer(gaussian(x, x, gamma), codes, codes.max() + 1, C)
+
+
+def simplified(x, codes, z, C, gamma):
+    """He et al. 2012."""
+    k = codes.max() + 1
+    gram = gaussian(x, x, gamma)
+    same = codes[:, None] == codes
+    alphas = duals.box(np.where(same, gram * k / (k - 1), -gram * k / (k - 1) ** 2), C)
+    own = np.eye(k)[codes]
+    return gaussian(z, x, gamma) @ (alphas[:, None] * (own - (1 - own) / (k - 1)))
+
+
+def e_smote_interpolated(x, y, z, C, gamma, parents, neighbours, gaps):
+    """Perez-Ortiz: K* = [I;A] K [I;A]', synthetic image (1 - g) Phi(x_i) + g Phi(x_j)."""
+    blend = np.zeros((len(gaps), len(x)))
+    np.add.at(blend, (np.arange(len(gaps)), parents), 1 - gaps)
+    np.add.at(blend, (np.arange(len(gaps)), neighbours), gaps)
+    stacked = np.vstack([np.eye(len(x)), blend])
+    signs = np.concatenate([signs_of(y), np.ones(len(gaps))])
+    alphas, intercept = duals.two_class_by_interior_point(
+        stacked @ gaussian(x, x, gamma) @ stacked.T, signs, C
+    )
+    return gaussian(z, x, gamma) @ stacked.T @ (alphas * signs) + intercept
+
+
+def nearest_in_feature_space(x, y, gamma, k=5):
+    """Row numbers (n_positive, k) of each positive row's nearest other positive rows."""
+    positive = np.flatnonzero(np.asarray(y) == 1)
+    distances = 2 - 2 * gaussian(x[positive], x[positive], gamma)
+    np.fill_diagonal(distances, np.inf)
+    return positive[np.argsort(distances, axis=1, kind="stable")[:, :k]]
+
+
+def sv_pruning(x, y, z, C, gamma, n_remove, rule="max"):
+    """Chen 2005: the decision at z, and the rows removed in their order."""
+    signs = signs_of(y)
+    gram = gaussian(x, x, gamma)
+
+    def fitted(rows):
+        alphas, intercept = duals.two_class(gram[np.ix_(rows, rows)], signs[rows], C)
+        return rows, alphas * signs[rows], intercept
+
+    def criterion(rows):
+        kept, coef, intercept = fitted(rows)
+        f = gram[:, kept] @ coef + intercept
+        n_negative = (signs < 0).sum()
+        accuracy = (f[signs > 0] > 0).mean()
+        error = (f[signs < 0] > 0).sum() / n_negative
+        return accuracy / (error if error > 0 else 0.5 / n_negative)
+
+    everything = np.arange(len(x))
+    alphas, _ = duals.two_class(gram, signs, C)
+    vectors = support(alphas)
+    kept = np.union1d(everything[signs > 0], vectors[signs[vectors] < 0])
+    removed = []
+    for _ in range(n_remove):
+        candidates = kept[signs[kept] < 0]
+        worth = np.array([criterion(kept[kept != row]) for row in candidates])
+        best = candidates[np.argmax(worth) if rule == "max" else np.argmin(worth)]
+        removed.append(int(best))
+        kept = kept[kept != best]
+    rows, coef, intercept = fitted(kept)
+    return gaussian(z, x[rows], gamma) @ coef + intercept, removed
