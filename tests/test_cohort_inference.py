@@ -259,7 +259,6 @@ OUTCOMES = {
     "a word of its name": ({"hospital_mortality": ["n", "n", "y"] * 20}, "hospital_mortality", ["y"]),
     "of the well": ({"survived": [1, 1, 0] * 20}, "survived", ["0"]),
     "a sentence": ({"readmitted within 30 days?": ["No", "Yes"] * 30}, "readmitted within 30 days?", ["Yes"]),
-    "of survival analysis": ({"status": [2, 2, 1] * 20}, "status", ["2"]),
     "what was so before": ({"prior_sepsis": [0, 1] * 30}, None, []),
     "several values": ({"event": list("abc") * 20}, "event", []),
     "beside a class": ({"class": list("abc") * 20, "survived": [1, 0, 0] * 20}, "survived", ["0"]),

@@ -24,7 +24,6 @@ QUESTIONS = {
     "label": "Outcome: the column that says how it turned out",
     "positive": "Which of its values is a case",
     "group": "Patient: the column that rows of one patient share",
-    "fill_down": "It stands in first rows only. Fill it down",
     "id": "Row id: the column that names a row",
     "time": "Date of the row",
     "capacity": "Reviews that a night has room for",

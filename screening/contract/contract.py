@@ -33,7 +33,6 @@ FORMAT = 1
 AXES = ("x", "y", "z")
 MOST_BYTES = 16 << 20
 HEAD = "Review every line. To set a key behind a #, take the # away. All keys: docs/contract.md."
-AT_THE_END = "What was guessed, inferred and dropped:"
 # The keys that every contract names, and what stands there of one that is not set.
 ON_TOP = {
     "title": "", "intended_use": "", "series": "", "id": "", "group": "", "label": "", "positive": [],
@@ -143,10 +142,8 @@ class Feature(BaseModel):
 
 def _day(value: Any) -> datetime.date | None:
     """A day only: neither a time of day nor a number of seconds."""
-    if value is None or type(value) is datetime.date:
-        return value
     try:
-        return datetime.date.fromisoformat(value)
+        return value if type(value) in (datetime.date, type(None)) else datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise ValueError("write a day as YYYY-MM-DD") from None
 
@@ -295,7 +292,8 @@ class Contract(BaseModel):
             lines += [f"{key} = {toml_text(value)}" for key, value in values.items()]
         if notes:
             printable = ("".join(char if char.isprintable() else " " for char in note) for note in notes)
-            lines += ["", f"# {AT_THE_END}", *(f"# - {' '.join(note.split())}" for note in printable)]
+            lines += ["", "# What was guessed, inferred and dropped:"]
+            lines += [f"# - {' '.join(note.split())}" for note in printable]
         return "\n".join(lines) + "\n"
 
     def with_roles(self, **roles: str | Sequence[str] | int | None) -> Contract:
@@ -309,12 +307,9 @@ class Contract(BaseModel):
         stated = {"cohort": content["cohort"] | given, "features": features}
         return Contract.from_dict(content | stated)
 
-    def unseen_policy(self, name: str) -> OnUnseen:
-        """What is done with a category of feature `name` that training never saw."""
-        return self.features[name].on_unseen or self.on_unseen
-
-    def unit_policy(self, name: str) -> OnUnitChange:
-        return self.features[name].on_unit_change or self.on_unit_change
+    def policy(self, key: Literal["on_unseen", "on_unit_change"], name: str) -> str:
+        """What is done with feature `name` where the case of that key comes."""
+        return getattr(self.features[name], key) or getattr(self, key)
 
     def columns(self) -> list[str]:
         """Columns a table must have, each once; neither the label nor those only displayed are among them."""

@@ -76,7 +76,6 @@ def read_coordinate(cells: pa.Array, decimal: str) -> Typed:
 
 
 def _unreadable(cells: pa.Array, kind: str, missing: object) -> Typed:
-    """A column of which every cell is at fault."""
     typed = Typed(np.full(len(cells), missing))
     typed.fault(kind, np.ones(len(cells), dtype=bool))
     return typed

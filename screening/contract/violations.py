@@ -21,30 +21,18 @@ Fault: TypeAlias = tuple[str, str, np.ndarray]
 
 # fault -> (what is wrong, what to do); the texts name no cell's content.
 FAULTS = {
-    "not_number": (
-        "not a number",
-        'correct them, list such texts in `missing_values`, or set type = "category"',
-    ),
+    "not_number": ("not a number", 'correct it, list it in `missing_values`, or set type = "category"'),
     "missing_code": (
-        "a text that often means missing, which no contract declares",
-        'list it in a contract (`screen init` writes one): missing_values = ["NA"]; or leave the cells empty',
+        "a text that often means missing",
+        "list it in `missing_values`, or leave the cell empty",
     ),
-    "censored": (
-        "a censored value (a number behind < or >)",
-        'set censored = "limit" or "half" in the contract (`screen init` writes one), or write a number',
-    ),
-    "decimal_mark": (
-        "a decimal comma or commas between thousands, or a point where others have a decimal comma",
-        "write numbers in one way, best with a decimal point and without separators",
-    ),
+    "censored": ("censored (a number behind < or >)", 'set censored = "limit" or "half" in the contract'),
+    "decimal_mark": ("a decimal comma, or a mark of thousands", "write a decimal point and no other mark"),
     "infinite": ("an infinite number", "correct the cells, or leave them empty"),
     "implausible": ("outside the plausible range of the contract", "correct the cells, or widen `plausible`"),
     "not_boolean": ("not yes/no, true/false, 1/0 or the like", 'correct the cells, or set type = "category"'),
     "unknown_category": ("not among the contract's categories", "correct the cells, or add to `categories`"),
-    "unseen_category": (
-        "a category that training never saw",
-        'correct the cells, train again with them, or set on_unseen = "unknown" in the contract',
-    ),
+    UNSEEN: ("a category that training never saw", 'correct the cells, or set on_unseen = "unknown"'),
     "missing": ("missing where the contract refuses it", "fill the cells, or set `missing` to impute"),
     "unreadable": ("nested, binary or a date where none is read", "write the column as text or numbers"),
     "nul": ("a text with a NUL character", "export the column again as plain text"),
@@ -60,17 +48,14 @@ FAULTS = {
 
 
 class Violations:
-    """Faults of a table by file, column and kind, and how many of its rows are sound or left out.
-
-    Only the first few row numbers of a kind are kept, so memory does not grow with the table. `whole`: faults
-    of the table as such; `refused`: rows left out, by reason.
-    """
+    """Faults of a table by file, column and kind, and how many of its rows are left out."""
 
     def __init__(self, contract: Contract):
         self.contract = contract
-        self.whole: list[str] = []
-        self.refused: dict[str, int] = {}
+        self.whole: list[str] = []  # faults of the table as such
+        self.refused: dict[str, int] = {}  # rows left out, by reason
         self.n_rows = 0
+        # The first few row numbers: memory does not grow with the table.
         self._rows: dict[tuple[str, str, str], list[int]] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -82,7 +67,7 @@ class Violations:
     def _left_out(self, key: tuple[str, str, str]) -> bool:
         """Whether the contract wants such rows left out, whatever it does at other violations."""
         _, column, kind = key
-        return kind == UNSEEN and self.contract.unseen_policy(column) == "refuse_row"
+        return kind == UNSEEN and self.contract.policy("on_unseen", column) == "refuse_row"
 
     def add(self, file: str, column: str, kind: str, rows: np.ndarray) -> None:
         """Note `rows` (row numbers in their file, first data row 1) under one column and fault."""

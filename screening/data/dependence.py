@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestNeighbors
 
 from screening.contract.contract import Contract, Feature
@@ -65,20 +64,16 @@ class Sign:
             return "If patients have several rows, name the column of the patient by --group, or add one."
         if not self.column:
             return "Write a name above that column, save the table and give the name by --group."
-        first = (
-            f"Fill column '{self.column}' down" if self.kind == "first_row_only" else "If it is the patient"
-        )
-        return f"{first}, give --group {self.column!r}."
+        down = f"Fill column '{self.column}' down and" if self.kind == "first_row_only" else ""
+        return f"{down or 'If it is the patient,'} give --group {self.column!r}."
 
 
 def refuse_dependent(signs: Sequence[Sign]) -> None:
     """UsageError where rows are surely of the same patients and nobody has said which."""
-    certain = [f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain]
+    certain = " ".join(f"{sign.seen} {sign.remedy}" for sign in signs if sign.certain)
     if certain:
-        raise UsageError(
-            f"rows seem to belong to the same patients, and figures would be too good. {' '.join(certain)} "
-            "If every row is a patient of its own, say so with --independent (independent=True)"
-        )
+        independent = "If every row is a patient of its own, say so with --independent (independent=True)"
+        raise UsageError(f"rows seem to belong to the same patients: {certain} {independent}")
 
 
 def dependence(
@@ -160,19 +155,13 @@ class _Table:
         rng = np.random.default_rng(0)
         self.probes = np.sort(rng.choice(self.n_rows, min(PROBES, self.n_rows), replace=False))
         # Of rows alike in every value, chance says which is the nearest, and not their places.
-        self._scaled = {
-            name: part + 1e-6 * rng.normal(size=part.shape)
-            for name, part in ((name, _scaled(frame[name])[: self.n_rows]) for name in self.unsorted)
-        }
-
-    def matrix(self, *without: str) -> np.ndarray:
-        """Values of the rows, ranks from 0 to 1, shape (n_rows, n_values)."""
-        parts = [part for name, part in self._scaled.items() if name not in without]
-        return np.hstack(parts) if parts else np.zeros((self.n_rows, 1))
+        parts = {name: _scaled(frame[name])[: self.n_rows] for name in self.unsorted}
+        self._scaled = {name: part + 1e-6 * rng.normal(size=part.shape) for name, part in parts.items()}
 
     def nearest(self, *without: str) -> np.ndarray:
         """The row nearest to each probe, shape (n_probes,)."""
-        matrix = self.matrix(*without)
+        parts = [part for name, part in self._scaled.items() if name not in without]
+        matrix = np.hstack(parts) if parts else np.zeros((self.n_rows, 1))
         index = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(matrix)
         two = index.kneighbors(matrix[self.probes], return_distance=False)
         return np.where(two[:, 0] == self.probes, two[:, 1], two[:, 0])
@@ -242,35 +231,26 @@ def _stems(table: _Table) -> Iterator[Sign]:
         multiple = table.together(_codes(pd.Series(stems_of(names.to_numpy()))))
         if few_rows_each(names.tolist(), sizes) or multiple >= 3:
             several = sum(size for size in sizes if size > 1) / len(names)
-            seen = (
-                f"Names in {_called(name)} are {len(sizes):,} stems with a running end, as ab_1 and ab_2: "
-                f"{several:.0%} of rows seem to share their patient with others."
-            )
+            stems = f"Names in {_called(name)} are {len(sizes):,} stems with a running end, as ab_1 and ab_2"
+            seen = f"{stems}: {several:.0%} of rows seem to share their patient with others."
             yield Sign("stem", seen, str(name), certain=several >= 0.8 and multiple >= 1.5)
 
 
 def _first_rows(table: _Table) -> Iterator[Sign]:
-    """Names that stand in a first row only, the rows below it being blank."""
+    """Names that stand in a first row only, the rows below it being blank, perhaps in other columns too."""
     for name, cells in table.frame.items():
         given = cells.notna().to_numpy()
         values = cells[given]
         fewest = max(FEW_VALUES, 0.02 * len(cells))
         if not given[0] or not fewest <= len(values) <= 0.7 * len(cells) or _measured(cells):
             continue
-        people = is_called(str(name), "row", "patient")
         coded = (np.diff(values) > 0).all() if _number(cells) else values.str.contains(r"\d").mean() >= 0.9
-        if values.nunique() < 0.98 * len(values) or not (people or coded):
-            continue
-        steps = np.abs(np.diff(table.matrix(str(name)), axis=0)).sum(axis=1)
-        first = given[1 : table.n_rows]
-        alike = mannwhitneyu(steps[~first], steps[first], alternative="less").pvalue < 1e-3
         others = table.frame.drop(columns=name).notna().to_numpy()
-        certain = bool(alike or (others == given[:, None]).all(axis=0).any())
-        if certain or people:
-            seen = (
-                f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows, each time with "
-                "another name, as where cells are merged and only a patient's first row has it."
-            )
+        merged = bool(coded and (others == given[:, None]).all(axis=0).any())
+        certain = merged or is_called(str(name), "patient")
+        if values.nunique() >= 0.98 * len(values) and (certain or is_called(str(name), "row")):
+            filled = f"{_called(name, 'C')} is filled in {given.sum():,} of {len(cells):,} rows"
+            seen = f"{filled}, each time with another name, as where only a patient's first row has it."
             yield Sign("first_row_only", seen, str(name), certain=certain)
 
 
@@ -311,7 +291,8 @@ def _slow(table: _Table) -> Iterator[Sign]:
         if others:
             best, names = float(same.mean()), [lead, *others]
     if names:
-        yield Sign("slow_columns", f"{best:.0%} of rows repeat {_listed(names)} of the row above them.")
+        together = " and ".join(map(repr, names[:4]))
+        yield Sign("slow_columns", f"{best:.0%} of rows repeat {together} of the row above them.")
 
 
 def _near_in_file(table: _Table, names: list[str]) -> Iterator[Sign]:
@@ -357,12 +338,10 @@ def _copies(table: _Table) -> Iterator[Sign]:
         if agree and np.mean(agree) >= 0.5 and table.together(both, first, second) >= 3:
             best, names = shared, [first, second]
     if names:
-        yield Sign("copies", f"{best:.0%} of rows agree with another row in {_listed(names)}, and most else.")
+        yield Sign(
+            "copies", f"{best:.0%} of rows agree with another row in {' and '.join(names)}, and most else."
+        )
 
 
 def _called(name: object, first_letter: str = "c") -> str:
     return f"{first_letter}olumn '{name}'" if name else f"{first_letter}olumn 1, which has no name,"
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(f"'{name}'" for name in names[:4])

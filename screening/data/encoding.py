@@ -167,8 +167,7 @@ class Encoder:
 class Bundles:
     """The 0/1 columns of each category as a single one, which is all that a tree needs of them.
 
-    Histograms are made for a tenth of the columns. Exclusive feature bundling (Ke et al. 2017), by what the
-    encoder knows: the steps of the levels that are set add up to a level's place.
+    Exclusive feature bundling (Ke et al. 2017): the steps of those that are set add up to a level's place.
     """
 
     starts: np.ndarray  # the first encoded column of each, shape (n_bundles,)

@@ -89,12 +89,9 @@ def joined_shapes(first: IdShape | None, second: IdShape | None) -> IdShape | No
 
 
 def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
-    """In what tonight's ids as a whole are written unlike those of training, as no other patients explain it.
-
-    Lengths do not meet, though running numbers may have grown by a digit; zeros in front are gone, or new;
-    letters stand where there were digits alone, or the other way.
-    """
+    """In what tonight's ids are written unlike those of training, where no other patients explain it."""
     differences = []
+    # Running numbers may have grown by a digit.
     numbered = past.digits == past.n_rows and not past.leading_zeros
     if tonight.shortest > past.longest + numbered or tonight.longest < past.shortest - numbered:
         differences.append(f"{_length(tonight)} characters long, in training {_length(past)}")
@@ -177,12 +174,6 @@ def few_rows_each(names: Sequence[str], sizes: Sequence[int]) -> bool:
 
 
 def _spread(ends: list[str]) -> int:
-    """From the first to the last of a stem's ends, by number or letter; of sides, their count."""
-    numbers = [re.search(r"\d+$", end) for end in ends]
-    if all(numbers):
-        positions = [int(match[0]) for match in numbers if match]
-    elif all(len(end) == 1 for end in ends):
-        positions = [ord(end.lower()) for end in ends]
-    else:
-        return len(ends)
-    return max(positions) - min(positions) + 1
+    """From the first to the last of a stem's numbered ends; of letters and sides, their count."""
+    numbers = [int(match[0]) for match in (re.search(r"\d+$", end) for end in ends) if match]
+    return max(numbers) - min(numbers) + 1 if len(numbers) == len(ends) else len(ends)

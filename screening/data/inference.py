@@ -17,7 +17,7 @@ from screening.data.dependence import FEW_VALUES, MOST_ROWS, dependence, head_co
 from screening.data.encoding import CODE, MANY_VALUES
 from screening.data.ids import sizes_of_stems
 from screening.data.labels import FEWEST_OF_LABEL, affected, affirming
-from screening.data.summary import INDEX_NAME, LABELS, MOST_TEXTS, TIMES, YES_NO, ColumnSummary, is_called
+from screening.data.summary import INDEX_NAME, LABELS, MOST_TEXTS, YES_NO, ColumnSummary, is_called
 from screening.errors import CohortError, UsageError
 from screening.io.columns import plain, texts
 from screening.io.number_formats import truths
@@ -95,10 +95,7 @@ def summarise(source: Source, given: Contract) -> TableSummary:
 def proposed(
     source: Source, given: Contract, ask: Ask | None = None, independent: bool = False
 ) -> tuple[Contract, list[str]]:
-    """A contract in which roles that were not given are guessed; `ask` may correct every guess.
-
-    With `independent` every row is a patient of its own.
-    """
+    """A contract in which roles that were not given are guessed; `ask` may correct every guess."""
     table, notes = summarise(source, given), list[str]()
     placed = given.with_roles(coordinates=_coordinates(table, given))
     roles = _with_stems(table, placed.with_roles(**_guessed(table, placed, independent)), notes)
@@ -131,13 +128,8 @@ def _asked(table: TableSummary, given: Contract, guessed: Contract, ask: Ask) ->
         roles["positive"] = ask("positive", case_of(label, table.columns[label].counts), values, values)
     for role in ("group", "id", "time"):
         roles[role] = getattr(given, role) or ask(role, getattr(guessed, role), [], columns)
-    answers = ["yes", "no"]
-    if guessed.fill_down != [roles["group"]]:
-        roles["group_stem"] = guessed.group_stem and roles["group"] == guessed.group
-    elif ask("fill_down", "yes", answers, answers) == "yes":
-        roles["fill_down"] = guessed.fill_down
-    else:
-        roles |= {"group": None, "drop": [*given.drop, *guessed.fill_down]}
+    if roles["group"] == guessed.group:
+        roles |= {"group_stem": guessed.group_stem, "fill_down": guessed.fill_down}
     capacity = given.capacity or ask("capacity", None, [], None)
     return given.with_roles(label=label, capacity=int(capacity) if capacity else None, **roles)
 
@@ -176,8 +168,6 @@ def case_of(label: str, counts: Mapping[str, int]) -> str | None:
         case = affected(counts)
     except UsageError:
         return None
-    if {*counts} == {"1", "2"} and label.lower().endswith("status"):
-        return "2"  # as survival analysis writes an event beside a censored time
     turned = is_called(label, "well") and case == affirming([*counts])
     return next(text for text in counts if (text == case) != turned)
 
@@ -201,17 +191,14 @@ def _guessed(table: TableSummary, given: Contract, independent: bool) -> dict[st
     if given.time:
         return roles
     taken = _taken(given) | {label, roles.get("id"), roles.get("group")}
-    dated = {
-        name.lower(): name
+    dated = [
+        name
         for name, column in columns.items()
         if name not in taken and column.date_orders and 0 < column.rows == column.dates
-    }
-    # By its name, or the only one whose last word says so.
-    named = [dated[name] for name in TIMES if name in dated]
-    ending = [
-        name for name in dated.values() if is_called(name, "time") and not is_called(name, "other time")
     ]
-    roles["time"] = named[0] if named else ending[0] if len(ending) == 1 else None
+    # The only one whose last word says so.
+    ending = [name for name in dated if is_called(name, "time") and not is_called(name, "other time")]
+    roles["time"] = ending[0] if len(ending) == 1 else None
     return roles
 
 
@@ -268,10 +255,8 @@ def _with_stems(table: TableSummary, given: Contract, notes: list[str]) -> Contr
     sizes = sizes_of_stems(pc.utf8_trim_whitespace(table.keys[given.group]).to_pylist())
     if not sizes:
         return given
-    notes.append(
-        f"column '{given.group}': the patient is taken to be the stem of a row's name, without its running "
-        f"end ({len(sizes):,} patients; group_stem in a contract)"
-    )
+    stem = f"the patient is the stem of a row's name, without its running end ({len(sizes):,} patients)"
+    notes.append(f"column '{given.group}': {stem}")
     return given.with_roles(group_stem=True)
 
 
@@ -281,10 +266,7 @@ def completed(source: Source, given: Contract) -> tuple[Contract, list[str]]:
 
 
 def with_features(table: TableSummary, given: Contract) -> tuple[Contract, list[str]]:
-    """The roles given with every other column as a feature or dropped, and what was inferred of them.
-
-    What means missing or censored is declared, so that the table reads with it.
-    """
+    """The roles given with every other column as a feature or dropped, and what was inferred of them."""
     notes: list[str] = []
     given = _with_stems(table, given, notes)
     # A group's rows with x, y, z are voxels of one patient: where they lie is no feature of them.

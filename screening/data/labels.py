@@ -43,20 +43,15 @@ LOOSE = re.compile(r"[\s_'\"`]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
 def positive_classes(
     counts: Mapping[str, int], positive: Sequence[str], contract: Contract
 ) -> dict[str, tuple[str, ...]]:
-    """The positive classes, each with the label texts it stands for: `A+B` stands for A and B.
-
-    `counts`: rows of each text. `positive`: those named; where none is, the case of two texts.
-    """
+    """The positive classes, each with the label texts it stands for: those named, else the case of two."""
     classes = sorted(counts)
     if positive:
         joined = {text: joined_labels(text, classes) for text in positive}
         if unknown := next((text for text, labels in joined.items() if not labels), None):
             # The column may be another one by mistake, full of names: its cells are not shown.
             listed = {*contract.positive, *contract.negative} - {unknown}
-            raise UsageError(
-                f"--positive {unknown}: no row has this label; column '{contract.label}' has "
-                f"{len(classes)} values{did_you_mean(unknown, listed)}"
-            )
+            hint = did_you_mean(unknown, listed)
+            raise UsageError(f"--positive {unknown}: no row has this label{hint}")
         named = {"+".join(labels): labels for labels in joined.values()}
         members = Counter(label for labels in named.values() for label in labels)
         if members.total() > len(members):
@@ -80,10 +75,7 @@ def same_label(text: str, classes: Sequence[str]) -> str | None:
 
 
 def joined_labels(text: str, classes: Sequence[str]) -> tuple[str, ...]:
-    """The classes that a text names: itself, or those that it joins with a +; none where one is unknown.
-
-    A class may hold a + itself (`C+`): what is a class as it stands is taken for it.
-    """
+    """The classes that a text names: itself, as `C+` may be, or those that it joins with a +; else none."""
     if whole := same_label(text.strip(), classes):
         return (whole,)
     for at in (i for i, sign in enumerate(text) if sign == "+"):
@@ -132,9 +124,8 @@ def _denies(text: str) -> bool:
 def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool) -> None:
     """CohortError for label values that too few rows have, or that one slip of the pen makes of another.
 
-    `labels`, `rows`: text, "" where it is missing, and number of each row, shape (n_rows,). Values that the
-    contract names are meant as they stand. In a question of one class against the rest (not `several`), two
-    values that are both not the positive one need not be told apart.
+    Values that the contract names are meant as they stand. In a question of one class against the rest (not
+    `several`), two values that are both not the positive one need not be told apart.
     """
     column = f"column '{contract.label or 'label'}'"
     counts = Counter(labels[labels != ""].tolist())
@@ -157,19 +148,15 @@ def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, sever
     for text, what in slips.items():
         # A slip of the pen may be a name, so it is told by its rows.
         numbers = rows[labels == text].tolist()
-        faults.append(
-            f"{column}, row{'s' * (len(numbers) > 1)} {first_of(numbers, SHOWN_ROWS)}: {what}; {REMEDY}"
-        )
+        those = f"row{'s' * (len(numbers) > 1)} {first_of(numbers, SHOWN_ROWS)}"
+        faults.append(f"{column}, {those}: {what}; {REMEDY}")
     if faults:
         raise CohortError(faults)
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two labels differ in case, spaces and dots alone, or in one letter of one word.
-
-    Numbers, grades and single letters are within one edit of each other by nature, and so is a Greek denial
-    (septic, aseptic): they are told apart.
-    """
+    """Whether two labels differ in case, spaces and dots alone, or in one letter of one word."""
+    # Numbers, grades and single letters are near each other by nature, and so is a Greek denial (aseptic).
     first, second = (LOOSE.sub("", text).casefold() for text in (one, other))
     if first == second:
         return bool(first)

@@ -84,9 +84,8 @@ class Moments(GroupScales):
 
 
 class Medians(GroupScales):
-    """Scales by the median and 1.4826 times the median distance from it.
+    """Scales by the median and 1.4826 times the median distance from it, or else the standard deviation.
 
-    Where more than half of a group's values are equal, the standard deviation takes the distance's place.
     Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
     """
 

@@ -99,10 +99,7 @@ def check_cohort(
     source: Readable, contract: Contract | str | Path | None = None, *, label: str | None = None,
     gates: Gates | None = None, to_score: bool = False,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
-    """Violations of a table, each with row numbers and column, and notes on what was detected.
-
-    `to_score` judges it as `open_cohort` would, else as `read_cohort` does a table to train on.
-    """
+    """Violations of a table, to train on or, with `to_score`, to score, and notes on what was detected."""
     given = contract_of(contract, label=label)
     try:
         files, given = opened(source, given)
@@ -120,12 +117,9 @@ def starter_contract(
     source: Readable, ask: Ask | None = None, *, capacity: int | None = None,
     **roles: str | Sequence[str] | None,
 ) -> tuple[Contract, list[str]]:  # fmt: skip
-    """A contract for a table, for a person to review, and notes on what was guessed.
-
-    Roles that are not given are guessed, and `ask` may correct each guess. The table is read with it: what
-    cannot be read is said now and not by the next command.
-    """
+    """A contract for a table, for a person to review, and notes on what was guessed; `ask` may correct it."""
     files, given = opened(source, contract_of(None, None, **roles).with_roles(capacity=capacity))
     contract, notes = proposed(files, given, ask)
+    # What cannot be read is said now and not by the next command.
     CohortStream(files, contract).check()
     return contract, [*files.notes, *notes]

@@ -19,7 +19,7 @@ from screening.contract.violations import UNSEEN, Fault, Violations, refuse_abse
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
 from screening.data.normalising import GroupScales, Medians, Moments
-from screening.errors import CohortError, UsageError
+from screening.errors import CohortError
 from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
 from screening.io.readers import Block, Part, Source
@@ -36,12 +36,9 @@ class CohortStream:
 
     Iterating reads the table once and gives its sound rows in their order. Violations are raised together at
     the end; from the first that the contract does not leave out, no more rows are given: what is made of the
-    rows stands only once the iteration has ended well. A reading goes before only where rows with a repeated
-    id are left out, or features are normalised within groups.
-
-    `gates` compare the table with training, and may stop the run too. `to_score`: the contract's `on_unseen`
-    decides on an unseen category, which elsewhere is a violation, and the columns to display are read.
-    `refused` (rows left out by reason), `n_rows` and notes on the rows are known once the table was read.
+    rows stands only once the iteration has ended well. `gates` may stop the run too. `to_score`: `on_unseen`
+    decides on an unseen category, and the columns to display are read. `refused` (rows left out by reason),
+    `n_rows` and notes on the rows are known once the table was read.
     """
 
     def __init__(
@@ -49,8 +46,6 @@ class CohortStream:
         need_label: bool = False, notes: Sequence[str] = (), gates: Gates | None = None,
         to_score: bool = False, by_group: bool = False,
     ):  # fmt: skip
-        if batch_rows < 1:
-            raise UsageError(f"batch_rows must be at least 1, got {batch_rows}")
         self.source, self.contract, self.batch_rows = source, contract, batch_rows
         self.label, self.need_label = label, need_label
         self.notes = [*source.notes, *notes]
@@ -199,7 +194,7 @@ class CohortStream:
         # Unseen categories that the contract does not want scored as unknown.
         unseen = self.gates.unseen_rows(rows.values) if self.gates else {}
         for name in dict.fromkeys([*unseen, *unlisted]):
-            if contract.unseen_policy(name) != "unknown":
+            if contract.policy("on_unseen", name) != "unknown":
                 masks = [rows_of[name] for rows_of in (unseen, unlisted) if name in rows_of]
                 faults.append((name, UNSEEN, np.any(masks, axis=0)))
         if self._repeats is not None and self._repeats.size:

@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.io.columns import floats, is_numeric, is_text, plain, texts
-from screening.io.number_formats import (
-    DATE,
-    LED_BY_ZERO,
-    MARKS,
-    date_orders,
-    fast_numbers,
-    parsed_number,
-    trimmed,
-)
+from screening.io.number_formats import DATE, LED_BY_ZERO, MARKS, fast_numbers, moment, parsed_number, trimmed
 from screening.monitoring.drift import SampledValues
 
 MOST_TEXTS = 1000
@@ -69,15 +61,11 @@ INDEX_NAME = re.compile(
 )
 # How a column is written that answers yes or no: death_flag, relapse (y/n), icu?, cens
 YES_NO = re.compile(r"cens.*|.*(\?|[ _]flag|[ _(]y(es)?[/_]?n(o)?\)?|[ _(](0/1|1/0)\)?)", re.IGNORECASE)
-# By which an outcome and a row's date are looked for, the surest first.
+# By which an outcome is looked for, the surest first.
 LABELS = (
     "label", "outcome", "target", "class", "infected", "infection", "event", "case", "diseased", "disease",
     "ill", "diagnosis", "sepsis", "septic", "died", "death", "dead", "mortality", "positive", "result",
     "readmitted", "status", "y", "klasse", "diagnose", "ergebnis", "verstorben", "gestorben", "resultado",
-)  # fmt: skip
-TIMES = (
-    "date", "time", "admission_date", "admission", "admitted", "timestamp", "datum", "aufnahme",
-    "aufnahmedatum", "fecha", "data",
 )  # fmt: skip
 
 # Of what is known only after the outcome: English, German, French, Spanish, Italian; accents as people type
@@ -122,24 +110,18 @@ def is_after_outcome(column: str, or_any_time: bool = False) -> bool:
 
 
 class ColumnSummary:
-    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers.
-
-    `faults`: cells of texts that are no numbers, by kind as `parsed_number` names it; `missing_codes` and
-    `odd_texts` are some of them. `counts`: rows of each text, where they are few. `zero_led`: whether digits
-    stand behind a zero, as codes are written.
-    """
+    """Counts of a column's kinds of cells, its distinct texts up to a limit, and a sample of its numbers."""
 
     def __init__(self) -> None:
         self.rows = self.present = self.numbers = self.dates = 0
-        self.unreadable = self.native = self.native_boolean = False
-        self.zero_led = self.day_or_month_first = False
-        self.faults: Counter[str] = Counter()
-        self.missing_codes: set[str] = set()
-        self.odd_texts: set[str] = set()
+        self.unreadable = self.native = self.native_boolean = self.day_or_month_first = False
+        self.zero_led = False  # digits behind a zero, as codes are written
+        self.faults: Counter[str] = Counter()  # of cells that are no numbers, as `parsed_number` names them
+        self.missing_codes, self.odd_texts = set[str](), set[str]()
         self.date_orders = {"dmy", "mdy"}
         self.whole = True
         self.low, self.high = np.inf, -np.inf
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # rows of each text, where they are few
         self._texts = pa.array([], pa.string())
         self._sample = SampledValues(MOST_SAMPLED)
 
@@ -237,7 +219,10 @@ class ColumnSummary:
         dates = given.filter(pc.match_substring_regex(given, DATE))
         if len(dates):
             self.dates += len(dates)
-            self.date_orders &= date_orders(pc.unique(dates).to_pylist())
+            days = pc.unique(dates).to_pylist()
+            self.date_orders = {
+                order for order in self.date_orders if all(moment(day, order) for day in days)
+            }
             self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
         mixed: list[float] = []
         for text, count in _counted(given).items():

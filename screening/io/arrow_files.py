@@ -20,8 +20,6 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
 
 
 class ParquetFile(TableFile):
-    """A Parquet file."""
-
     kind, suffixes = "Parquet", (".parquet", ".pq")
 
     @staticmethod
@@ -43,8 +41,6 @@ class ParquetFile(TableFile):
 
 
 class ArrowFile(TableFile):
-    """An Arrow or Feather file."""
-
     kind, suffixes = "Arrow", (".arrow", ".feather")
 
     @staticmethod

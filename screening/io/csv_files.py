@@ -185,15 +185,9 @@ class CsvFile(TableFile):
 
 def _parsed(text: str, delimiter: str) -> list[list[str]]:
     """The first rows of a text that have a filled cell."""
-    filled = (
-        cells
-        for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        if any(map(str.strip, cells))
-    )
-    rows: list[list[str]] = []
+    reader, rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), list[list[str]]()
     with contextlib.suppress(csv.Error):
-        for cells in itertools.islice(filled, 1 + SAMPLE_ROWS):
-            rows.append(cells)
+        rows.extend(itertools.islice((row for row in reader if any(map(str.strip, row))), 1 + SAMPLE_ROWS))
     # The last row may be cut by the end of the sample.
     return rows[:-1] if len(text) >= SAMPLE and 1 < len(rows) <= SAMPLE_ROWS else rows
 
@@ -232,10 +226,7 @@ def _refuse_header(name: str, header: Sequence[str], text: str) -> None:
     first, *rows = (len(line.split()) for line in text.splitlines()[:200] if line.strip())
     # R writes the names of rows without one of their column.
     if first > 2 and rows and sum(width in (first, first + 1) for width in rows) > 0.9 * len(rows):
-        raise CohortError(
-            f"{name}: its columns are parted by spaces, and not by one each; write it with commas: in R "
-            "write.csv(x, file, row.names = FALSE), in pandas read_csv(file, sep=r'\\s+').to_csv(file)"
-        )
+        raise CohortError(f"{name}: its columns are parted by spaces; write it with commas (R: write.csv)")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -248,13 +239,9 @@ def _encoding(path: Path) -> tuple[str, bool]:
     """Encoding of the whole file: a byte-order mark, UTF-8, cp1252, else latin-1; and if it has quotes."""
     with _opened(path) as stream:
         head = stream.read(1 << 16)
-    marked = next((encoding for mark, encoding in BOMS.items() if head.startswith(mark)), None)
-    # Without a mark UTF-16 shows by ASCII digits and delimiters, which have a zero in the high byte only.
-    for encoding, high, low in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
-        if len(head) >= 4 and high.count(0) > 0.6 * len(high) and low.count(0) == 0:
-            marked = marked or encoding
-    if marked:
-        return marked, True
+    for mark, encoding in BOMS.items():
+        if head.startswith(mark):
+            return encoding, True
     for encoding in ("utf-8", "cp1252", "latin-1"):
         with contextlib.suppress(UnicodeDecodeError):
             quoted = _has_quotes(path, encoding)

@@ -39,9 +39,7 @@ WAIT_SECONDS = 30
 # Values in memory at a time while a database is read.
 BLOCK_CELLS, MOST_BLOCK_ROWS = 1 << 19, 1 << 14
 # What SQLite's own parser may find in a query: no PRAGMA, no ATTACH (VACUUM INTO is one), no change.
-SQLITE_READS = frozenset(
-    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-)
+SQLITE_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 Settings = dict[str, str | bool | int | float | list[str]]
 # Nothing is fetched from elsewhere because a DuckDB file asks for it.
 WRITING: Settings = {"autoinstall_known_extensions": "false"}
@@ -127,10 +125,8 @@ def redacted_url(text: str) -> str:
 
 
 def redacted_message(error: Exception, url: sa.URL) -> str:
-    """The first line of what a database says at the door, without what its URL keeps secret.
-
-    Errors of values (a text that is no number) are told by their kind alone: they may repeat a patient's.
-    """
+    """The first line of what a database says at the door, without what its URL keeps secret."""
+    # Errors of values are told by their kind alone: they may repeat a patient's.
     original = getattr(error, "orig", None) or error
     kind = type(original).__name__
     if isinstance(error, sa.exc.DataError) or kind.startswith(("Conversion", "OutOfRange", "InvalidInput")):
@@ -171,8 +167,7 @@ def open_database(database: Database) -> Source:
 class KeptAnswer(Part):
     """The answer of a database to a query, read like a file; `sha256` is that of its values, in their order.
 
-    It lies in a file under `TMPDIR` that nobody else can open, block by block: types may differ from block to
-    block, as those of SQLite do.
+    It lies under `TMPDIR` in a file without a name, block by block: their types may differ, as in SQLite.
     """
 
     def __init__(self, name: str, url: sa.URL, sql: str, header: list[str], blocks: Iterable[pa.RecordBatch]):
@@ -234,9 +229,8 @@ def _of_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
 def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         path = quote(str(_there(url).absolute()))
-        return sa.create_engine(
-            f"sqlite:///file:{path}?mode=ro&uri=true", connect_args={"timeout": WAIT_SECONDS}
-        )
+        place = f"sqlite:///file:{path}?mode=ro&uri=true"
+        return sa.create_engine(place, connect_args={"timeout": WAIT_SECONDS})
     patience = {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {}
     try:
         return sa.create_engine(url, connect_args=patience, hide_parameters=True)
@@ -256,10 +250,8 @@ def _there(url: sa.URL) -> Path:
 
 
 def _read_only(connection: sa.Connection, sql: str, name: str) -> str:
-    """Let the database refuse what changes anything, and else roll it back; the query as it is sent.
-
-    The drivers of PostgreSQL and SQLite take one statement. Where one may take several, no semicolon is sent.
-    """
+    """Let the database refuse what changes anything, and else roll it back; the query as it is sent."""
+    # The drivers of PostgreSQL and SQLite take one statement; to others no semicolon is sent.
     backend, driver = connection.dialect.name, connection.connection.driver_connection
     if backend == "postgresql":
         connection.rollback()
@@ -273,9 +265,7 @@ def _read_only(connection: sa.Connection, sql: str, name: str) -> str:
     else:
         sql = sql.strip().removesuffix(";")
         if ";" in sql or [*sql.lower().split(), ""][0] not in ("select", "with"):
-            raise UsageError(
-                f"{name}: a query of {backend} begins with SELECT or WITH and has no semicolon inside"
-            )
+            raise UsageError(f"{name}: a query of {backend} begins with SELECT or WITH, without a semicolon")
     return sql
 
 
@@ -293,11 +283,7 @@ def _block_rows(n_columns: int) -> int:
 
 
 def _arrow_of(cells: Sequence[object]) -> pa.Array:
-    """Values of one column in the type that they share; those of several kinds, as in SQLite, as texts.
-
-    What is no single value (arrays, bytes) is kept as bytes without content, which the contract's reader
-    refuses.
-    """
+    """Values of one column in the type that they share; those of several kinds, as in SQLite, as texts."""
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int, float} or (len(kinds) == 1 and kinds <= TYPED):
         try:
@@ -306,6 +292,7 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
             # NaN, infinity, or more digits than Arrow's decimals have; whole numbers too large become texts.
             if kinds == {decimal.Decimal}:
                 return pa.array([None if cell is None else float(str(cell)) for cell in cells])
+    # Arrays and bytes are kept without content, which the contract's reader refuses.
     if not kinds & PLAIN:
         return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
     texts = (str(cell) if type(cell) in {*PLAIN, type(None)} else "(no single value)" for cell in cells)

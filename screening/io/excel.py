@@ -15,8 +15,6 @@ from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
 
 SAMPLE_ROWS = 2000
-# Whole numbers up to here are exact, and written without a point.
-EXACT = 2.0**53
 
 
 class ExcelFile(TableFile):
@@ -39,7 +37,7 @@ class ExcelFile(TableFile):
             self.header.pop()
         if not self.header:
             raise CohortError(f"{self.name}: the first sheet is empty; move the table there")
-        sample = [_fitted(cells, len(self.header)) for cells in islice(rows, SAMPLE_ROWS)]
+        sample = [cells[: len(self.header)] for cells in islice(rows, SAMPLE_ROWS)]
         self.decimal_mark, self.other_marks = decimal_marks(sample, self.header, "")
         others = f" ({n_sheets - 1} other sheet{'s' * (n_sheets > 2)} not read)" if n_sheets > 1 else ""
         self.note = f"Excel workbook, sheet '{sheet}'{others}"
@@ -48,7 +46,8 @@ class ExcelFile(TableFile):
         columns, width = [self.header.index(name) for name in wanted], len(self.header)
         rows = islice(self._sheet()[-1], 1, None)
         while block := list(islice(rows, batch_rows)):
-            cells = [_fitted(row, width) for row in block]
+            # Cells that are missing at a row's end, or stand beside the header, are none.
+            cells = [(row + [""] * width)[:width] for row in block]
             texts = [pa.array([row[column] for row in cells], pa.string()) for column in columns]
             ragged = pa.array([any(row[width:]) for row in block])
             repeated = pa.array([row == self.header for row in cells])
@@ -75,17 +74,12 @@ class ExcelFile(TableFile):
         return sheets[0], len(sheets), (cells for cells in texts if any(cells))
 
 
-def _fitted(cells: list[str], width: int) -> list[str]:
-    """The cells under the header."""
-    return (cells + [""] * width)[:width]
-
-
 def _text(value: object) -> str:
     """A cell as the table would be written: whole numbers without a point, dates from the year down."""
     if value is None:
         return ""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ")
-    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -147,9 +147,3 @@ def moment(text: str, order: str | None) -> datetime.datetime | None:
     if not 1678 <= time.year <= 2261:
         return None
     return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
-
-
-def date_orders(texts: Iterable[str]) -> set[str]:
-    """Orders of day and month under which all these dates are dates; both where the year leads."""
-    distinct = list(texts)
-    return {order for order in ("dmy", "mdy") if all(moment(text, order) for text in distinct)}

@@ -1,7 +1,4 @@
-"""A cohort's source of whatever kind: files here or elsewhere, images, a database, a table in memory.
-
-Files at s3://, gs:// or abfs:// are fetched once into a private folder and read there (fsspec).
-"""
+"""A cohort's source of whatever kind: files here or elsewhere, images, a database, a table in memory."""
 
 from __future__ import annotations
 
@@ -113,8 +110,7 @@ def _kind(path: Path) -> str:
 def _readable(kinds: Mapping[str, str]) -> list[str]:
     """The names; CohortError where one is no file, for some of the cohort's rows may be there."""
     faults = [
-        f"{PurePath(name).name}: a {kind}; is a share not mounted? "
-        "Mend it, move it elsewhere, or begin its name with _ to have it left out"
+        f"{PurePath(name).name}: a {kind}; is a share not mounted? A name that begins with _ is left out"
         for name, kind in kinds.items()
         if kind != "file"
     ]
@@ -135,10 +131,7 @@ def tables_among(kinds: Mapping[str, str], source: object) -> tuple[list[str], l
 
 
 def open_remote(url: str) -> Source:
-    """The source that a file, folder or glob elsewhere is.
-
-    It is fetched whole before it is read: what is checked and what is scored are then the same bytes.
-    """
+    """The source that files elsewhere are, fetched whole (fsspec): what is checked is what is scored."""
     scheme = url.partition("://")[0]
     if scheme not in EXTRAS:
         places = ", ".join(f"{name}://" for name in EXTRAS)

@@ -40,31 +40,26 @@ class Block:
 
 
 Batches = Iterator[pa.RecordBatch]
-"""Rows in order: the columns asked for, in their order.
+"""Rows in order, in the columns asked for.
 
-Where a format lets rows be broken two boolean columns stand behind them: rows with more or fewer cells
-than the header has names, and rows that are the header once more.
+Where rows may be broken two masks stand behind them: rows of more or fewer cells than the header, and rows
+that are the header once more.
 """
 
 
 class Part:
-    """One table of a cohort.
-
-    `header`: names of the columns, "" of one without. `note`: how it is written, in words. `decimal_mark`:
-    that of numbers kept as text, `other_marks` those of columns with another one. `rows` may be known only
-    once it was read. `origin` stands beside its digest. `stamps`: of the files that must stay as they are.
-    """
+    """One table of a cohort."""
 
     name: str
     sha256: str
     bytes: int
-    header: list[str]
-    note = ""
-    decimal_mark = "."
-    other_marks: Mapping[str, str] = {}
-    rows: int | None = None
-    origin: Mapping[str, str] = {}
-    stamps: Mapping[Path, tuple[int, int]] = {}
+    header: list[str]  # names of the columns, "" of one without
+    note = ""  # how it is written, in words
+    decimal_mark = "."  # of numbers kept as text
+    other_marks: Mapping[str, str] = {}  # those of columns with another one
+    rows: int | None = None  # known perhaps only once it was read
+    origin: Mapping[str, str] = {}  # stands beside its digest
+    stamps: Mapping[Path, tuple[int, int]] = {}  # of the files that must stay as they are
 
     def decimal(self, column: str) -> str:
         return self.other_marks.get(column, self.decimal_mark)
@@ -120,8 +115,7 @@ def _of_rows(batches: Batches, n_rows: int) -> Batches:
 class TableFile(Part):
     """One file of a cohort; a kind of file is a subclass in a module of its own, and its line in `READERS`.
 
-    What Arrow and the system raise in `read_header` and `read` is caught here. Files of a directory are
-    tables by their `suffixes`; of which kind one is says its content.
+    Files of a directory are tables by their `suffixes`; of which kind one is says its content.
     """
 
     kind: ClassVar[str]
@@ -229,8 +223,6 @@ def source_of(frame: Table) -> Source:
             table = _of_pandas(frame)
         elif hasattr(frame, "__arrow_c_stream__"):
             table = pa.RecordBatchReader.from_stream(frame).read_all()
-        elif isinstance(frame, pa.RecordBatch):
-            table = pa.Table.from_batches([frame])
         else:
             kind = f"{type(frame).__module__}.{type(frame).__name__}"
             raise UsageError(f"a cohort is a path, or a pandas, polars or Arrow table, not {kind}")
@@ -305,8 +297,6 @@ def update_digest(digest: hashlib._Hash, batch: pa.RecordBatch) -> None:
 
 def stamp_of(path: Path) -> tuple[int, int]:
     """Size and time of a file, by which a change is seen; of one that is gone, those of none."""
-    try:
-        status = path.stat()
-    except OSError:
+    if not path.exists():
         return -1, -1
-    return status.st_size, status.st_mtime_ns
+    return path.stat().st_size, path.stat().st_mtime_ns

@@ -285,7 +285,7 @@ class Gates:
         return [
             _unit_changed(name, shift)
             for name, shift in self.shifts.items()
-            if shift.sure and self.contract.unit_policy(name) == "stop"
+            if shift.sure and self.contract.policy("on_unit_change", name) == "stop"
         ]
 
     def notes(self) -> list[str]:
@@ -294,7 +294,7 @@ class Gates:
             f"{name}: {unseen} row{'s' * (unseen != 1)} with a category never seen in training, scored as "
             "unknown"
             for name, column in self.columns.items()
-            if (unseen := column.unseen.total()) and self.contract.unseen_policy(name) == "unknown"
+            if (unseen := column.unseen.total()) and self.contract.policy("on_unseen", name) == "unknown"
         ]
 
     def attention(self, own: Reference | None = None) -> list[Reason]:
