@@ -161,6 +161,7 @@ def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebo
 ):
     """A comparison asks about hidden patients as training does."""
     voices = table(120, 4).drop(columns="number")
+    voices[["age", "crp"]] += np.repeat(np.random.default_rng(4).normal(0, 30, (20, 2)), 6, axis=0)
     voices.insert(0, "name", [f"stem{i // 6:02d}_{i % 6 + 1}" for i in range(120)])
     voices.to_csv(tmp_path / "voices.csv", index=False)
     rows = read_cohort(str(tmp_path / "voices.csv"), label="case", need_label=True)

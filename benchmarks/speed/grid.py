@@ -33,7 +33,7 @@ def made_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def our_decisions(x: np.ndarray, codes: np.ndarray, z: np.ndarray, grid: list[dict]) -> list[np.ndarray]:
     """Decisions at z of every candidate, as ``screen train`` goes through them."""
-    rows = EncodedRows(load_recipe("shao_local"), 3, x, codes, None, kernel_cache.Distances(x))
+    rows = EncodedRows(load_recipe("shao_local"), 3, kernel_cache.Distances(x), codes, None)
     return rows.tried(np.arange(len(x)), grid, z)[1]
 
 

@@ -20,6 +20,7 @@ from sklearn.svm import OneClassSVM as ScikitOneClass
 from timing import HEADER, Comparison, compare
 
 from screening.kernels import Gaussian
+from screening.kernels.kernel_cache import KernelCache
 from screening.kernels.pairwise import symmetric_times
 from screening.solvers import KernelRows, Problem, gram_within, smo
 
@@ -144,7 +145,7 @@ def two_class(n: int, repeats: int, passes: int = 1, tol: float = TOL, n_feature
         f"conformal two-class, {passes} pass{'es' * several}, n = {n}, {n_features} features, "
         f"tolerance {tol:g}",
         "scikit-learn, K shared and rescaled" if several else "scikit-learn with built K~",
-        lambda: passes_of(gram_within(Gaussian(gamma), x, passes + 1), y, passes, tol),
+        lambda: passes_of(gram_within(Gaussian(gamma), KernelCache(x), passes + 1), y, passes, tol),
         lambda: scikit_passes(x, y, gamma, passes, shared=several, tol=tol),
         solved_apart,
         8 if several else 7 if n_features == 3 else 10,

@@ -132,20 +132,14 @@ def shift(known: Sequence[int] | np.ndarray, counted: Sequence[int] | np.ndarray
     m, n = int(before.sum()), int(later.sum())
     if not m or not n:
         return None
-    gap = gaps(before, later)[:-1]
-    p = 1.0
+    gap, whole, p = gaps(before, later)[:-1], before + later, 1.0
+    # Equal deals differ in the last digits only.
+    least = np.square(gap).sum() * (1 - 1e-9) - 1e-15
     for draws in DRAWS:
-        p = _chance_of(before, later, np.square(gap).sum(), draws)
+        rng = np.random.default_rng(SEED)
+        dealt = rng.multivariate_hypergeometric(whole, n, size=draws, method="marginals")
+        dealt_gaps = np.cumsum(dealt / n - (whole - dealt) / m, axis=1)[:, :-1]
+        p = float((1 + np.count_nonzero(np.square(dealt_gaps).sum(axis=1) >= least)) / (1 + draws))
         if p > PLAIN:
             break
     return Shift(float(np.abs(gap).max(initial=0.0)), p, bool(gap.sum() < 0))
-
-
-def _chance_of(before: np.ndarray, later: np.ndarray, statistic: float, draws: int) -> float:
-    rng, whole = np.random.default_rng(SEED), before + later
-    m, n = int(before.sum()), int(later.sum())
-    dealt = rng.multivariate_hypergeometric(whole, n, size=draws, method="marginals")
-    gaps = np.cumsum(dealt / n - (whole - dealt) / m, axis=1)[:, :-1]
-    # Equal deals differ in the last digits only.
-    as_far = np.square(gaps).sum(axis=1) >= statistic * (1 - 1e-9) - 1e-15
-    return float((1 + np.count_nonzero(as_far)) / (1 + draws))

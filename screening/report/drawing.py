@@ -53,7 +53,12 @@ def draw(
     """
     environment = environment_of(templates)
     try:
-        style = "".join(text_of(environment, name) for name in styles) + _page_footer(footer)
+        # On every printed sheet; all but letters and digits go as CSS escapes.
+        words = "".join(
+            c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}" for c in f"Confidential · {footer}"
+        )
+        style = "".join(text_of(environment, name) for name in styles)
+        style += f'@media print{{@page{{@bottom-left{{content:"{words}"}}}}}}\n'
         script = "".join(text_of(environment, name) for name in scripts)
         # The fence that holds even if an escape were forgotten: nothing but these two texts may style or run.
         policy = (
@@ -131,14 +136,6 @@ def text_of(environment: Environment, name: str) -> str:
     """A template as it is written."""
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
-
-
-def _page_footer(footer: str) -> str:
-    """Return the rule that prints `footer` on every sheet; all but letters and digits go as CSS escapes."""
-    text = "".join(
-        c if c.isascii() and c.isalnum() else f"\\{ord(c):06x}" for c in f"Confidential · {footer}"
-    )
-    return f'@media print{{@page{{@bottom-left{{content:"{text}"}}}}}}\n'
 
 
 def _digest(text: str) -> str:

@@ -360,12 +360,8 @@ def _worth(curve: DecisionCurve, point: OperatingPointFacts, chance: float | Non
     axes.line([t for t, _ in shown_all], [a for _, a in shown_all], "second")
     axes.line(at, model, "first", "model")
     if chance is not None and chance <= max(at):
-        axes.mark(chance, _net_benefit(point, chance), "validated", "threshold in use")
+        # Net benefit (Vickers 2006): cases found less unnecessary reviews, each weighed by the odds.
+        hits = point.prevalence * (point.sensitivity.value or 0.0)
+        in_vain = (1 - point.prevalence) * (1 - (point.specificity.value or 0.0))
+        axes.mark(chance, hits - in_vain * chance / (1 - chance), "validated", "threshold in use")
     return axes
-
-
-def _net_benefit(point: OperatingPointFacts, chance: float) -> float:
-    """Cases found less unnecessary reviews, each weighed by the odds at that chance (Vickers 2006)."""
-    hits = point.prevalence * (point.sensitivity.value or 0.0)
-    in_vain = (1 - point.prevalence) * (1 - (point.specificity.value or 0.0))
-    return hits - in_vain * chance / (1 - chance)

@@ -225,7 +225,7 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
         if cases < FEW_CASES:
             words = f"Only {fmt.plural(cases, 'case')}{which} to learn and validate from."
             yield Reason("too_few_cases", words, None, cases, FEW_CASES, "Train again once there are more.")
-        yield from list(_no_use(point)) or _too_wide(point, which)
+        yield from _weakness(point, which)
         area = model.validation.summary.get(point.label)
         if area and area.auroc.low is not None and area.auroc.low <= CHANCE:
             words = f"The ranking{which} is not shown to be better than chance"
@@ -234,9 +234,9 @@ def _model_gates(model: ModelDocument) -> Iterator[Reason]:
             yield Reason("not_better_than_chance", words, None, area.auroc.low, CHANCE, remedy)
 
 
-def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
-    """Thresholds that single nobody out, or none of those they are meant for."""
-    name, spared = point.label, point.specificity.high
+def _weakness(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
+    """That a threshold singles nobody out, or none of those it is meant for, or that nobody knows it."""
+    name, spared, (_, low, high) = point.label, point.specificity.high, point.sensitivity.ends
     if point.flags_everything:
         words = f"No threshold could meet the rule for {name}: every row is flagged, so none is singled out."
         remedy = "Ask for less with screen threshold, or train with more cases."
@@ -251,11 +251,7 @@ def _no_use(point: OperatingPointFacts) -> Iterator[Reason]:
         words = f"This threshold would have found none of the past cases of {name}."
         remedy = "Choose another with screen threshold."
         yield Reason("own_cases_not_flagged", words, None, 0.0, 0.0, remedy)
-
-
-def _too_wide(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
-    low, high = point.sensitivity.low, point.sensitivity.high
-    if low is not None and high is not None and high - low > WIDEST:
+    elif low is not None and high is not None and high - low > WIDEST:
         words = f"Sensitivity{which} is imprecise: 95% CI {low:.0%} to {high:.0%}."
         remedy = "Train again with more cases (of more patients, where rows come in groups)."
         yield Reason("intervals_too_wide", words, None, high - low, WIDEST, remedy)
