@@ -90,7 +90,7 @@ def affected(counts: Mapping[str, int]) -> str:
     classes = sorted(counts)
     if yes := affirming(classes):
         return yes
-    no = [text for text in classes if _denies(text)]
+    no = [text for text in classes if _denies(text) or any(_negates(text, other) for other in classes)]
     if len(no) == 2:
         raise UsageError("both labels read like a no; name the case with --positive")
     return next(text for text in classes if text not in no) if no else min(classes, key=counts.__getitem__)
@@ -119,6 +119,14 @@ def _denies(text: str) -> bool:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = {*re.findall(r"[a-z]+", plain.replace("w/o", "without"))}
     return bool(words & {*NOT.split()}) != bool(words & {*WELL.split()})
+
+
+def _negates(text: str, other: str) -> bool:
+    """Whether it is the other with a negation glued to it, as notckd beside ckd and HIV- beside HIV+."""
+    if text[:-1] == other[:-1] and text[-1:] in "-−–" and other[-1:] == "+":
+        return True
+    glued, plain = text.lower(), other.lower()
+    return not _denies(other) and glued.endswith(plain) and glued.removesuffix(plain) in NOT.split()
 
 
 def refuse_slips(labels: np.ndarray, rows: np.ndarray, contract: Contract, several: bool) -> None:
