@@ -295,7 +295,8 @@ def _arrow_of(cells: Sequence[object]) -> pa.Array:
     # Arrays and bytes are kept without content, which the contract's reader refuses.
     if not kinds & PLAIN:
         return pa.array([None if cell is None else b"" for cell in cells], pa.binary())
-    texts = (str(cell) if type(cell) in {*PLAIN, type(None)} else "(no single value)" for cell in cells)
+    single = {*PLAIN, type(None)}
+    texts = (str(cell) if type(cell) in single else "(no single value)" for cell in cells)
     # Half a character cannot be kept as UTF-8, and is told by its number.
     encodable = (text.encode("utf-8", "backslashreplace").decode() for text in texts)
     return pa.array(encodable, pa.string(), mask=np.array([cell is None for cell in cells]))
