@@ -73,15 +73,19 @@ class Rows:
     def ranks(self) -> np.ndarray:
         """Ranks of the flagged rows in the order of the table, from 1 on; equal scores rank in this order."""
         column = "rank" if "rank" in self.schema.names else "score"
-        batches = self.batches([column, "flagged"])
-        parts = [batch[column].filter(batch["flagged"]).to_numpy() for batch in batches]
-        values = np.concatenate([np.empty(0), *parts])
+        n_flagged = sum(batch["flagged"].true_count for batch in self.batches(["flagged"]))
+        # Of millions each copy counts.
+        values, start = np.empty(n_flagged, np.uint32 if column == "rank" else float), 0
+        for batch in self.batches([column, "flagged"]):
+            own = batch[column].filter(batch["flagged"]).to_numpy()
+            values[start : start + len(own)] = own
+            start += len(own)
         if column == "rank":
-            return values.astype(np.uint32)
-        del parts  # of millions each copy counts
-        ranks = np.empty(len(values), np.uint32)
+            return values
         order = np.argsort(np.negative(values, out=values), kind="stable")
-        ranks[order] = np.arange(1, len(values) + 1, dtype=np.uint32)
+        del values
+        ranks = np.empty(n_flagged, np.uint32)
+        ranks[order] = np.arange(1, n_flagged + 1, dtype=np.uint32)
         return ranks
 
     def flagged(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +179,7 @@ class Rows:
 
 
 # Rows in memory at a time.
-PIECE_ROWS = 50_000
+PIECE_ROWS = 100_000
 COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
