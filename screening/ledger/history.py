@@ -79,12 +79,8 @@ def history(
             runs |= of_series
             facts.append(sums)
         # What entries say: to look for what is gone all parts would have to be read.
-        erased = [
-            place
-            for some in verifying.erasures(connection).values()
-            for places, _ in some
-            for place in places
-        ]
+        stand_ins = verifying.erasures(connection).values()
+        n_erased = sum(len(places) for of_part in stand_ins for places, _ in of_part)
         document = documents.HistoryDocument(
             runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
             series=facts,
@@ -92,7 +88,7 @@ def history(
             promotions=promotions,
             retrainings=_changes(connection, one, entries.Retrained, documents.Retraining),
             retirements=_changes(connection, one, entries.Retired, documents.Retirement),
-            audit=documents.Trail(entries=head.number, head=head.digest, verified=verify, erased=len(erased)),
+            audit=documents.Trail(entries=head.number, head=head.digest, verified=verify, erased=n_erased),
         )
     return document.to_dict()
 

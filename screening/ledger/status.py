@@ -24,6 +24,7 @@ from screening.spelling import shown_series
 DAY = datetime.timedelta(days=1)
 SOON = datetime.timedelta(days=60)
 """How long before its day a review is announced."""
+NEVER = "no run has been published yet"
 COUNTED = ("read", "scored", "refused", "flagged", *CASE_COUNTS)
 
 
@@ -134,7 +135,7 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
                 pulses.append(Pulse(True, words, name))
             else:
                 pulses.append(_pulse(connection, name, excused[series], nights[series], due))
-    nothing = "every series is retired" if series_of else "no run has been published yet"
+    nothing = "every series is retired" if series_of else NEVER
     return pulses or [Pulse(bool(series_of), nothing)]
 
 
@@ -154,7 +155,7 @@ def _pulse(
         if young if due.night is None else day == str(due.night) != last:
             given_up = f"the night of {day} was given up: {why}"
     if row is None:
-        return Pulse(bool(given_up), given_up or "no run has been published yet", name)
+        return Pulse(bool(given_up), given_up or NEVER, name)
     # Another revision of a night does not make it younger.
     came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)))
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600

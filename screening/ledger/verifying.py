@@ -135,10 +135,8 @@ def _refuse_strangers(connection: sa.Connection) -> None:
         if kind != "table" or name not in ours:
             strangers.append(f"{kind} {name}")
         else:
-            columns = {column["name"] for column in inspector.get_columns(name)} - {
-                *ours[name].columns.keys()
-            }
-            strangers += [f"column {name}.{column}" for column in columns]
+            columns = [column["name"] for column in inspector.get_columns(name)]
+            strangers += [f"column {name}.{column}" for column in columns if column not in ours[name].columns]
     if strangers:
         raise Unchained(f"the ledger holds what this program did not make: {', '.join(sorted(strangers))}")
 

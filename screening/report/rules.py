@@ -259,11 +259,15 @@ def _weakness(point: OperatingPointFacts, which: str) -> Iterator[Reason]:
 
 def review_due(model: ModelDocument, trained: datetime.datetime | None = None) -> datetime.date | None:
     """The day after which every night asks for a review; None where nothing tells the model's age."""
-    # The day of its last patient, where the contract names a time.
-    window = model.training.window
-    since = (window and _day(window[1])) or (trained.date() if trained else None)
+    since = _learned_until(model) or (trained.date() if trained else None)
     stated = _day(model.stated.review_by)
     return stated or (since + datetime.timedelta(days=int(OLDEST_YEARS * 365.25)) if since else None)
+
+
+def _learned_until(model: ModelDocument) -> datetime.date | None:
+    """Day of its last patient, where the contract names a time."""
+    window = model.training.window
+    return _day(window[1]) if window else None
 
 
 def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason]:
@@ -276,8 +280,7 @@ def _age(run: RunDocument, trained: datetime.datetime | None) -> Iterator[Reason
         words, late = f"This model was to be reviewed by {due}.", float((night - due).days)
         yield Reason("past_review_date", words, None, late, 0.0, remedy)
         return
-    window = run.model.training.window
-    last = _day(window[1]) if window else None
+    last = _learned_until(run.model)
     since = last or (trained.date() if trained else night)
     years = (night - since).days / 365.25
     origin = "the last patient it learned from is of" if last else "it was trained on"

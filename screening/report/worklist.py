@@ -23,6 +23,7 @@ from screening.schemas.run import (
     GroupFacts,
     Listed,
     RunDocument,
+    Sampled,
     State,
     Volume,
 )
@@ -162,7 +163,7 @@ class Line:
     @property
     def place(self) -> list[str]:
         """What the contract wants shown beside an id, such as ward and bed."""
-        return [fmt.name(text) for text in (self.case.display or {}).values()]
+        return _place(self.case)
 
     @property
     def why(self) -> Sequence[Value]:
@@ -184,6 +185,10 @@ class Line:
     def judged(self) -> bool:
         """Whether somebody has judged it on a night before: no work of tonight."""
         return self.case.state in ("ruled out", "known")
+
+
+def _place(listed: Listed | Sampled) -> list[str]:
+    return [fmt.name(text) for text in (listed.display or {}).values()]
 
 
 def score_places(model: ModelDocument, run: RunDocument | None, *others: float) -> int:
@@ -309,10 +314,7 @@ def form(run: RunDocument) -> dict[str, object] | None:
         "run_id": run.run_id,
         "file": f"verdicts-{''.join(c for c in run.run_id if c.isalnum())[:40]}.json",
         "words": [(word, WORDS.get(word, word)) for word in VERDICTS],
-        "sampled": [
-            ([fmt.name(text) for text in (row.display or {}).values()], fmt.name(row.id), as_it_is(row.id))
-            for row in run.sample
-        ],
+        "sampled": [(_place(row), fmt.name(row.id), as_it_is(row.id)) for row in run.sample],
     }
 
 

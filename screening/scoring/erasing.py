@@ -137,12 +137,8 @@ class Erasure:
 
     def _erase(self, artefact: Artefact) -> str | None:
         """Erase in a file or directory; gives why something had to be left there."""
-        what, place, state, is_named = (
-            artefact.what,
-            artefact.place,
-            artefact.state,
-            artefact.place in self.naming,
-        )
+        what, place, state = artefact.what, artefact.place, artefact.state
+        is_named = place in self.naming
         if what == "table":
             why = f"a table of a database is not reached from here; export it again with --force{MOVED}"
             return why if is_named else None

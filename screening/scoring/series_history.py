@@ -92,7 +92,6 @@ def with_drift(model: Model, run: RunDocument, gates: Gates | None, past: PastNi
         rows, units = np.sum(sizes, axis=0)
         own = gates.attention(own_nights([*nights.values()], worth * units / rows))
         alarms, training = own, [reason for reason in alarms if reason not in own]
-    # What was said of the ids at training holds of the same column tonight.
     # What a model says of its ids holds for every table it reads.
     alarms += [reason for reason in model.facts.attention if reason.code == ROW_NUMBERS]
     scores = drift_reason(run.drift)

@@ -168,8 +168,13 @@ def run_night(
         def every_task(_: float) -> list[list[Task]]:
             with open_ledger(network.ledger, make=True) as ledger:
                 refuse_older(ledger, network.site.runs)
+                with ledger.reading() as connection:
+                    excuses = excuses_of(connection)
                 accepted = dict.fromkeys(only, accept_delivery)
-                return [_tasks(network, ledger, name, night, accepted.get(name)) for name in network.series]
+                return [
+                    _tasks(network, ledger, name, night, excuses[name], accepted.get(name))
+                    for name in network.series
+                ]
 
         tasks = _patiently(every_task, max(network.series[name].minutes for name in names))
         runner = _Runner(network, night, Processes(network.site.runs, workers), relay)
@@ -206,15 +211,15 @@ def _patiently(attempt: Callable[[float], Result], minutes: float) -> Result:
         time.sleep(PAUSE_SECONDS)
 
 
-def _tasks(network: Network, ledger: Ledger, name: str, night: str, accepted: str | None) -> list[Task]:
+def _tasks(
+    network: Network, ledger: Ledger, name: str, night: str, excuses: Excuses, accepted: str | None
+) -> list[Task]:
     """What there is to do for a series, the oldest night first, each champion before its shadows.
 
     A night whose run was lost is missed too.
     `accepted`: why tonight is scored whatever its delivery looks like, even where it was scored.
     """
     plan = network.series[name]
-    with ledger.reading() as connection:
-        excuses = excuses_of(connection)[name]
     in_force, shadows = published(ledger, name)
     missed = [
         day
