@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients, written
 
 from screening import score
@@ -248,14 +248,14 @@ def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
         '[site]\nledger = "l.db"\nruns = "runs"\npublish = "pages"\n'
         '[series.ward]\nmodel = "model"\ncohort = "{date}.csv"\ncatch_up = 0\n'
     )
-    run = ("run", site / "NIGHT.toml", "--json", "--date")
+    run = ("run", site / "NIGHT.toml", "--date")
     screen(*run, "2026-01-06")
 
-    stopped = json.loads(screen(*run, "2026-01-07", code=3).stdout)["series"][0]
+    stopped = as_json(*run, "2026-01-07", code=3)["series"][0]
     accepted = ("--accept-delivery", "static test table")
     screen(*run, "2026-01-07", *accepted, code=2)
-    taken = json.loads(screen(*run, "2026-01-07", "--only", "ward", *accepted).stdout)["series"][0]
-    later = json.loads(screen(*run, "2026-01-07").stdout)["series"][0]
+    taken = as_json(*run, "2026-01-07", "--only", "ward", *accepted)["series"][0]
+    later = as_json(*run, "2026-01-07")["series"][0]
 
     assert "byte for byte" in stopped["said"]
     assert (taken["status"], later["status"]) == ("published", "unchanged")

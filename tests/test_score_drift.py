@@ -69,7 +69,8 @@ def test_a_trifle_of_many_rows_and_a_change_of_few_are_no_alarm():
     few = told(np.arange(300.0), np.full(9, 1e3), "group")
     assert trifle.p < 0.001 and not drift_alarms(trifle) and not drift_alarms(few)
     assert "Too few patients were scored (9)" in drift_words(few)
-    # An edge belongs to the cell below it.
+    # An edge belongs to the cell below it, and above the last one lies the highest score.
+    assert inner_edges(np.repeat([1.0, 2.0, 3.0], 50)).tolist() == [1.0, 2.0]
     assert cells_of(np.array([0.9, 1.0, 1.1]), np.array([1.0])).tolist() == [0, 0, 1]
 
 
@@ -162,12 +163,12 @@ def test_the_reference_stands_at_the_prevalence_in_use(model):
     assert np.quantile(rarer[0], 0.9) < np.quantile(edges, 0.9)
 
 
-def test_images_count_once_by_their_highest_voxel(tissue, trained, tmp_path, monkeypatch):
+def test_images_count_once_by_their_highest_voxel(tissue_model, tmp_path, monkeypatch):
     """What is thinned out on a large night are units: patients, however many voxels each has."""
-    model, table = trained(tissue, "one_vs_rest", search=1, folds=4), voxels(12, seed=9)
-    whole = score(model, table, tmp_path / "whole").document["drift"]
+    table = voxels(12, seed=9)
+    whole = score(tissue_model, table, tmp_path / "whole").document["drift"]
     monkeypatch.setattr(reference_distribution, "MOST_UNITS", 12)
-    thinned = score(model, table, tmp_path / "thinned", batch_rows=100).document["drift"]
+    thinned = score(tissue_model, table, tmp_path / "thinned", batch_rows=100).document["drift"]
     assert whole["unit"] == "group" and sum(whole["known"]) == 8
     assert thinned["counted"] == whole["counted"] and sum(whole["counted"]) == 12
 

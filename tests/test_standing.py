@@ -206,9 +206,8 @@ def test_a_night_marks_its_discoveries_and_its_page_explains_the_mark(tmp_path):
     assert "· FDR" in (run.directory / "report.html").read_text()
 
 
-def test_rows_of_one_patient_are_screened_as_one(tissue, trained, tmp_path):
-    model = trained(tissue, "one_vs_rest", search=1, folds=4)
-    run = score(model, voxels(3, seed=9), tmp_path / "run").document
+def test_rows_of_one_patient_are_screened_as_one(tissue_model, tmp_path):
+    run = score(tissue_model, voxels(3, seed=9), tmp_path / "run").document
     discoveries = run["discoveries"]
     assert (discoveries["per"], discoveries["n_calibration"]) == ("group", 8)
     assert discoveries["n_screened"] == len(run["groups"]) == run["groups_total"] == 3
