@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from test_ledger import enter, night
 
-from screening.ledger.control import control_charts
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.metrics.control import BASELINE, LEAST, TAIL, limits
+from screening.metrics.control import BASELINE, LEAST, TAIL, control_charts, limits
 from screening.report.history import render_history, sentences
 from screening.schemas.history import HistoryDocument
 

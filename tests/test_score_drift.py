@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening import read_cohort, score, train
-from screening.ledger.control import drift_over
-from screening.metrics.control import cells_of, inner_edges, shift
+from screening.metrics.control import cells_of, drift_over, inner_edges, shift
 from screening.report.rules import drift_alarms, drift_reason, drift_words
 from screening.schemas.base import Reason
 from screening.schemas.run import ScoreCounts
