@@ -36,18 +36,15 @@ def codes(document: dict, **known) -> set[str]:
 
 
 POINT, SUMMARY = "model__operating_points__0__", "model__validation__summary__yes__"
-COHORT, FOUND = "model__contract__cohort__", POINT + "sensitivity__"
+COHORT, SENSITIVITY = "model__contract__cohort__", POINT + "sensitivity__"
 TONIGHT, PAST = "input__files__0__sha256", "model__training__source__files__0__sha256"
 GROUPS = {"groups": [], "groups_flagged": 20}
 TELLING = {
     "too_few_cases": ({POINT + "n_positive": 29}, {POINT + "n_positive": 30}),
     "not_better_than_chance": ({SUMMARY + "auroc__low": 0.5}, {SUMMARY + "auroc__low": 0.51}),
-    "intervals_too_wide": (
-        {FOUND + "low": 0.55, FOUND + "high": 0.9},
-        {FOUND + "low": 0.65, FOUND + "high": 0.9},
-    ),
+    "intervals_too_wide": ({SENSITIVITY + "low": 0.6}, {SENSITIVITY + "low": 0.7}),
     "flags_everything": ({POINT + "threshold": -1e12}, {POINT + "threshold": -1e3}),
-    "own_cases_not_flagged": ({FOUND + "value": 0.0}, {FOUND + "value": 0.01}),
+    "own_cases_not_flagged": ({SENSITIVITY + "value": 0.0}, {SENSITIVITY + "value": 0.01}),
     "past_review_date": ({COHORT + "review_by": "2025-03-10"}, {COHORT + "review_by": "2025-03-11"}),
     "rows_refused": ({"counts__refused": 2, "counts__read": 242}, {"counts__refused": 0}),
     "counts_do_not_add_up": ({"counts__read": 241}, {"counts__read": 240}),

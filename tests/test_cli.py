@@ -106,17 +106,12 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, r
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--recipe", "nope"], "svm_weighted"),
-        (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
-        (["--min-sensitivity", "90"], "must be above 0 and at most 1, got 90; did you mean 0.9?"),
-        (["--param", "C"], "name=value"),
-        (["--param", "kappa=1"], "'kappa'"),
-        (["--positive", "perhaps"], "perhaps"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["--recipe", "nope"], "svm_weighted"), (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
+    (["--min-sensitivity", "90"], "must be above 0 and at most 1, got 90; did you mean 0.9?"),
+    (["--param", "C"], "name=value"), (["--param", "kappa=1"], "'kappa'"),
+    (["--positive", "perhaps"], "perhaps"),
+])  # fmt: skip
 def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
     result = trained(desk, tmp_path / "m", *words, code=2)
     assert told in result.stderr
@@ -278,16 +273,12 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"),
-        (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
-        (["train"], "missing argument 'COHORT'"),
-        (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
-        (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"), (["train"], "missing argument 'COHORT'"),
+    (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
+    (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
+    (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
+])  # fmt: skip
 def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
     plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
 

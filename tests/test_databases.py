@@ -295,11 +295,8 @@ def omop() -> dict[str, pd.DataFrame]:
     values = pd.concat([values, values.assign(measurement_date=later, value_as_number=999.0)])
     ill = pd.DataFrame({"visit_occurrence_id": 1000 + number[::5], "condition_start_date": later})
     known = pd.DataFrame({"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY})
-    persons = {
-        "person_id": number,
-        "year_of_birth": 1950 + number,
-        "gender_concept_id": 8532 - 25 * (number % 2),
-    }
+    gender = 8532 - 25 * (number % 2)
+    persons = {"person_id": number, "year_of_birth": 1950 + number, "gender_concept_id": gender}
     visits = {
         "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
         "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,

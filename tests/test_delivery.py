@@ -162,11 +162,8 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
     """The ledger keeps counts and no value of a delivery."""
     table = written(beds(6).iloc[::2], site / "half.csv")
     attention = json.loads(scored(site, table).stdout)["attention"]
-    page, document = (
-        (site / "run7" / "report.html").read_text(),
-        json.loads((site / "run5/run.json").read_text()),
-    )
-    whole = Delivery(**document["delivery"])
+    page = (site / "run7" / "report.html").read_text()
+    whole = Delivery(**json.loads((site / "run5/run.json").read_text())["delivery"])
 
     usual = [reason["code"] for reason in attention if "usual after the last nights" in reason["words"]]
     assert usual == ["not_whole"]
@@ -187,10 +184,7 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
     """Numbers where training had text with zeros in front: every case would be a new one."""
     numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
     told = {
-        site / "5.csv": [
-            "The table is that of the night of 2026-01-06, byte for byte",
-            "--accept-delivery REASON",
-        ],
+        site / "5.csv": ["is that of the night of 2026-01-06, byte for byte", "--accept-delivery REASON"],
         written(beds(60), site / "other.csv"): ["0 of 60 patients of 2026-01-06 are still there"],
         numbers: ["written otherwise", "without the zeros"],
     }

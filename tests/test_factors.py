@@ -159,9 +159,8 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
         decisions = machine._passes.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
         # Where every row of a large c is of one class, f is rightly 1 there and all but 1 elsewhere.
-        moved = (
-            decisions - {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[kind == "one_class"]
-        )
+        constant = {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[kind == "one_class"]
+        moved = decisions - constant
         assert np.all(np.ptp(moved, axis=0) > 1e-9 * np.abs(moved).max(axis=0))
 
 

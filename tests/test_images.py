@@ -98,10 +98,8 @@ def test_scaled_and_swapped_bytes_are_read_as_nibabel_reads_them(tmp_path, slope
     image = nibabel.Nifti1Image(volumes["flair"].astype(">i2"), AFFINE, header)
     image.header.set_slope_inter(slope, 3.0)
     nibabel.save(image, folder / "A" / "flair.nii.gz")
-    values, found = (
-        nibabel.load(folder / "A" / "flair.nii.gz").get_fdata(),
-        read_cohort(folder, label="lesion"),
-    )
+    values = nibabel.load(folder / "A" / "flair.nii.gz").get_fdata()
+    found = read_cohort(folder, label="lesion")
     assert found.features["flair"][0] == values[tuple(found.coordinates[0].astype(int))]
 
 

@@ -17,15 +17,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, read_cohort, train
 from screening.errors import UsageError
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import (
-    FLAG_EVERYTHING,
-    RULES,
-    ThresholdSelector,
-    choose,
-    excess,
-    overall,
-    pick,
-)
+from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall, pick
 from screening.metrics.performance import curve, performance, rates, summary
 from screening.metrics.ties import alike, as_new
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
@@ -299,7 +291,7 @@ def test_groups_widen_every_interval():
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    made = [*ThresholdSelector.of(scores, y, group, 0, np.arange(len(y)) % 5, None).points(None)]
+    made = [choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES]
     made += [curve(scores, y, group), summary(scores, y, group)]
     for figures in made:
         text = json.dumps(figures.to_dict(), allow_nan=False)

@@ -54,11 +54,8 @@ def score(model, ward, number: int, *more: object) -> dict:
 def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     first = score(model, ward, 1)
     ids = [case["id"] for case in first["cases"] if int(case["id"][3:]) < 40]
-    given = [
-        {"id": ids[0], "verdict": "confirmed", "note": "line sepsis"},
-        {"id": ids[1], "verdict": "unsure"},
-    ]
-    given += [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
+    given = [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
+    given += [{"id": ids[0], "verdict": "confirmed", "note": "sepsis"}, {"id": ids[1], "verdict": "unsure"}]
     told = as_json("review", ward / "run1", verdict_file(ward / "run1", given))
     second = score(model, ward, 2)
     counts, page = second["counts"], (ward / "run2" / "report.html").read_text()
