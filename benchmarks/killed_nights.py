@@ -27,7 +27,7 @@ import pandas as pd
 
 from screening.ledger.database import open_ledger
 from screening.ledger.history import history
-from screening.ledger.register import current_artefacts
+from screening.ledger.register import current_artefacts, state_of
 from screening.store.serialization import read_document
 
 WARDS, NIGHTS = ("ward-a", "ward-b", "ward-c"), 5
@@ -110,7 +110,11 @@ def faults(folder: Path, ledger: str, night: int, forgotten: list[str]) -> list[
         told = history(book, verify=True)
         with book.reading() as connection:
             artefacts = current_artefacts(connection)
-    found = [f"{one.what} {one.place.name} {one.state}" for one in artefacts if one.state != "as written"]
+    found = [
+        f"{one.what} {one.place.name} {state}"
+        for one in artefacts
+        if (state := state_of(one)) != "as written"
+    ]
     places = {one.place for one in artefacts}
     runs = [path.parent.resolve() for path in (folder / "runs").rglob("run.json")]
     found += [f"run {path.name} is not registered" for path in runs if path not in places]

@@ -149,7 +149,8 @@ def _hand_out(
     `entry`: of the run in its ledger. `content`: of the file; None where it lies there already.
     """
     from screening.ledger.database import open_ledger
-    from screening.ledger.register import Artefact, digest_at, hand_out
+    from screening.ledger.entries import Artefact
+    from screening.ledger.register import digest_at, hand_out
 
     if not entry or not places:
         return
@@ -159,7 +160,8 @@ def _hand_out(
     artefacts = []
     for place in places if what == "table" else [place.resolve() for place in places]:
         digest = digest_at(what, place) if content is None else sha256(content).hexdigest()
-        artefacts.append(Artefact(what, place, digest, entry["key"], patient=patient, keyed=keyed))
+        about = {"key": entry["key"], "patient": patient, "keyed": keyed}
+        artefacts.append(Artefact(what=what, place=place, sha256=digest, **about))
     with open_ledger(ledger) as book:
         hand_out(book, *artefacts)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from screening.errors import ModelError
 from screening.ledger import trail
@@ -54,13 +56,10 @@ class Facts(Document):
             return
         values: dict[str, object] = {column.name: getattr(self, column.name, None) for column in self.TABLE.c}
         for part in parts:
-            columns = NAME_COLUMNS.get(part.what)
-            named = (
-                {part.what: "".join(part.names)}
-                if columns is None
-                else zip(columns, part.names, strict=False)
-            )
-            values |= {name: text for name, text in dict(named).items() if name in values}
+            columns, texts = NAME_COLUMNS.get(part.what), part.names
+            if columns is None:
+                columns, texts = (part.what,), ["".join(part.names)]
+            values |= {name: text for name, text in zip(columns, texts, strict=False) if name in values}
         yield self.TABLE, [values | {"entry": entry}]
 
 
@@ -189,15 +188,18 @@ class Acknowledged(Facts, kind="acknowledge"):
     until: str
 
 
-class HandedOut(Facts, kind="artefact", table=ARTEFACTS):
-    """What has patients' names; its parts are the `patient` of a page of one case, and the `place`."""
+class Artefact(Facts, kind="artefact", table=ARTEFACTS):
+    """A file or directory with patients' names; `patient` and `place` are parts of its entry."""
 
-    what: str
-    sha256: str | None
-    key: str | None
-    series: str | None
-    night: str | None
-    keyed: str | None
+    what: str  # One of "model", "run", "page", "case", "export", "table" (of a database), "copy".
+    place: Path = Field(default=Path(), exclude=True)
+    sha256: str | None  # None: it is gone.
+    key: str | None = None  # Of the run it shows.
+    series: str | None = None
+    night: str | None = None
+    patient: str | None = Field(default=None, exclude=True)  # Of a page of one case, whose it is.
+    keyed: str | None = None  # Of a de-identified copy, which key made its pseudonyms.
+    entry: int = Field(default=0, exclude=True)
 
 
 class Erasing(Facts):

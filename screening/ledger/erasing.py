@@ -90,9 +90,7 @@ def erase(
             # Or what was deleted would stand in the file until its place is needed again.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
         for entry, number, part, after in _changes(connection, scope):
-            places = [
-                n for n, (old, new) in enumerate(zip(part.names, after.names, strict=True)) if old != new
-            ]
+            places = [n for n, name in enumerate(part.names) if name != after.names[n]]
             names[part.what] += len(places)
             names["mentions"] += GONE in after.names and part.what != PLACE
             nights |= {entry} if part.what in ("cases", "lots") else set()

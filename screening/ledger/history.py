@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -67,20 +67,17 @@ def history(
         one = None if series is None else find_series(connection, series)
         changes = _changes(connection, one, entries.ThresholdChosen, ThresholdChange)
         promotions = _changes(connection, one, entries.Promoted, Promotion)
-        names = sa.select(RUNS.c.series).where(
-            ~RUNS.c.shadow, sa.literal(one is None) | (RUNS.c.series == one)
-        )
-        by_first_night = names.group_by(RUNS.c.series).order_by(
-            sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry)
-        )
+        meant = sa.literal(one is None) | (RUNS.c.series == one)
+        names = sa.select(RUNS.c.series).where(~RUNS.c.shadow, meant).group_by(RUNS.c.series)
+        by_first_night = names.order_by(sa.func.min(RUNS.c.night), sa.func.min(RUNS.c.entry))
         runs, facts = dict[int, NightRun](), []
         for name in connection.scalars(by_first_night).all():
             of_series, sums = _series(connection, name, changes, promotions)
             runs |= of_series
             facts.append(sums)
         # What entries say: to look for what is gone all parts would have to be read.
-        stand_ins = verifying.erasures(connection).values()
-        n_erased = sum(len(places) for of_part in stand_ins for places, _ in of_part)
+        erasures = entries.stated(connection, entries.Erasing)
+        n_erased = sum(len(places) for erasing in erasures for *_, places, _ in erasing.facts.erased)
         document = documents.HistoryDocument(
             runs=[run for _, run in sorted(runs.items(), key=lambda item: (item[1].night, item[0]))],
             series=facts,
@@ -116,17 +113,15 @@ def _series(
     chosen = sa.select(RUNS, TRAIL.c.recorded).join(TRAIL, TRAIL.c.number == RUNS.c.entry)
     chosen = chosen.where(RUNS.c.series == series, ~RUNS.c.shadow).order_by(RUNS.c.night, RUNS.c.entry)
     rows, shown = connection.execute(chosen).all(), shown_series(series)
-    entered, in_force = entries.nights_at(connection, [row.entry for row in rows]), {}
+    entered = entries.nights_at(connection, [row.entry for row in rows])
+    in_force = {row.night: row.entry for row in rows}
     verdicts, on_run = ordered_verdicts(connection, REVIEWS.c.series == series), defaultdict(list)
-    for row in rows:
-        in_force[row.night] = row.entry
     for verdict in verdicts:
         on_run[verdict.key].append(verdict)
     runs = {}
     for row in rows:
-        night, words = entered[row.entry], {True: list[str](), False: list[str]()}
-        for verdict in on_run[row.key]:
-            words[verdict.flagged].append(verdict.verdict)
+        night, words = entered[row.entry], on_run[row.key]
+        flagged = tally(verdict.verdict for verdict in words if verdict.flagged)
         figures = {name: getattr(night, name) for name in NightFigures.model_fields}
         runs[row.entry] = NightRun(
             **figures | {"model": row.model[:12]},
@@ -137,9 +132,9 @@ def _series(
             in_force=row.entry == in_force[row.night],
             flag_rate=night.flagged / night.scored if night.scored else None,
             minutes=night.review_minutes,
-            verdicts=tally(words[True]),
-            ppv=judged_share(tally(words[True])),
-            sample=tally(words[False]),
+            verdicts=flagged,
+            ppv=judged_share(flagged),
+            sample=tally(verdict.verdict for verdict in words if not verdict.flagged),
         )
     last = list(in_force.values())
     nights, newest = [runs[entry] for entry in last], entered[last[-1]]
@@ -208,11 +203,10 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
     def ppv(names: Iterable[str]) -> documents.JudgedShare:
         return judged_share(tally(verdicts[name] for name in names if name in verdicts))
 
-    flaggings = []
-    for side, name in enumerate((one, other)):
+    def flagging(side: int) -> documents.Flagging:
         nights = [facts[pair[side]] for pair in pairs]
-        flagging = documents.Flagging(
-            series=shown_series(name),
+        return documents.Flagging(
+            series=shown_series((one, other)[side]),
             model=", ".join(dict.fromkeys(night.model[:12] for night in nights)) or own[side][:12],
             shadow=side == 1 and shadow is not None,
             **_per_night(nights),
@@ -220,23 +214,20 @@ def compare_nights(ledger: Ledger, series: str, beside: str) -> NightsBeside:
             only=sum(night.cases for night in nights) - sum(n_both),
             only_ppv=ppv(alone[side]),
         )
-        flaggings.append(flagging)
+
     same_table = []
     for (ours, theirs), n in zip(pairs, n_both, strict=True):
         if (facts[ours].table, facts[ours].units) == (facts[theirs].table, facts[theirs].units):
             same_table.append((facts[ours].units, facts[ours].cases, facts[theirs].cases, n))
-    agreement, kappa, neither = _agreement(same_table)
     return NightsBeside(
         nights=len(pairs),
         first=facts[pairs[0][0]].night if pairs else None,
         last=facts[pairs[-1][0]].night if pairs else None,
         other_tables=len(pairs) - len(same_table),
         both=sum(n_both),
-        neither=neither,
-        agreement=agreement,
-        kappa=kappa,
-        one=flaggings[0],
-        other=flaggings[1],
+        **_agreement(same_table),
+        one=flagging(0),
+        other=flagging(1),
     )
 
 
@@ -256,10 +247,11 @@ def _compared_with(connection: sa.Connection, series: str, text: str) -> tuple[s
     return other, None
 
 
-def _agreement(nights: Sequence[tuple[int, int, int, int]]) -> tuple[float | None, float | None, int]:
+def _agreement(nights: Sequence[tuple[int, int, int, int]]) -> dict[str, Any]:
     """Agreement, kappa and how many neither flagged, of units, flags of one, of the other and of both."""
     n, a, b, both = (sum(column) for column in zip((0, 0, 0, 0), *nights, strict=True))
     if not n:
-        return None, None, 0
+        return {"agreement": None, "kappa": None, "neither": 0}
     same, chance = 1 - (a + b - 2 * both) / n, (a * b + (n - a) * (n - b)) / n**2
-    return same, None if chance == 1 else (same - chance) / (1 - chance), n - a - b + both
+    kappa = None if chance == 1 else (same - chance) / (1 - chance)
+    return {"agreement": same, "kappa": kappa, "neither": n - a - b + both}

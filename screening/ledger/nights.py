@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
 from screening.ledger.database import CASES, IS_FLAGGED, RESERVATIONS, REVIEWS, RUNS, STATES, WAITING, Ledger
-from screening.ledger.entries import Night, Reserved, append, nights_at, scores_at, source_digest
+from screening.ledger.entries import Artefact, Night, Reserved, append, nights_at, scores_at, source_digest
 from screening.ledger.trail import Head, Part
 from screening.ledger.verdicts import HAS_IT, last_verdicts
 from screening.monitoring.delivery import Elsewhere
@@ -139,7 +139,7 @@ class Tonight:
             )
             self.since = Since(night=self._before[-1].night, gone=sorted(connection.scalars(gone)))
 
-    def hand_out(self, *artefacts: register.Artefact) -> None:
+    def hand_out(self, *artefacts: Artefact) -> None:
         """Enter what shows the night, in the same transaction."""
         register.enter(self._connection, self._recorded, *artefacts)
 

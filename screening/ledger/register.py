@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -16,37 +15,23 @@ import sqlalchemy as sa
 from screening.errors import UsageError
 from screening.files import digest_of
 from screening.ledger.database import ARTEFACTS, CASES, RUNS, Ledger
-from screening.ledger.entries import STAND_IN, HandedOut, append
+from screening.ledger.entries import STAND_IN, Artefact, append
 from screening.ledger.trail import Part, reason_of, text_part
 
 
-@dataclass(frozen=True)
-class Artefact:
-    """A file or directory with patients' names."""
-
-    what: str  # One of "model", "run", "page", "case", "export", "table" (of a database), "copy".
-    place: Path
-    sha256: str | None  # None: it is gone.
-    key: str | None = None  # Of the run it shows.
-    series: str | None = None
-    night: str | None = None
-    patient: str | None = None  # Of a page of one case, whose it is.
-    keyed: str | None = None  # Of a de-identified copy, which key made its pseudonyms.
-    entry: int = 0
-
-    @property
-    def state(self) -> str:
-        """What lies there now: "as written", "altered", "missing", or "unreachable" with all around it."""
-        try:
-            self.place.lstat()
-        except OSError:
-            return "missing" if self.place.parent.is_dir() else "unreachable"
-        try:
-            # A model is written anew by `threshold` and `approve`; the next night enters it.
-            alike = self.what == "model" or digest_at(self.what, self.place) == self.sha256
-        except OSError:
-            return "unreachable"
-        return "as written" if alike else "altered"
+def state_of(artefact: Artefact) -> str:
+    """What lies there now: "as written", "altered", "missing", or "unreachable" with all around it."""
+    what, place = artefact.what, artefact.place
+    try:
+        place.lstat()
+    except OSError:
+        return "missing" if place.parent.is_dir() else "unreachable"
+    try:
+        # A model is written anew by `threshold` and `approve`; the next night enters it.
+        alike = what == "model" or digest_at(what, place) == artefact.sha256
+    except OSError:
+        return "unreachable"
+    return "as written" if alike else "altered"
 
 
 def digest_at(what: str, place: Path) -> str:
@@ -70,16 +55,13 @@ def enter(connection: sa.Connection, recorded: str, *artefacts: Artefact, why: P
     places = [str(artefact.place) for artefact in artefacts]
     current = {one.place: one for one in current_artefacts(connection, ARTEFACTS.c.place.in_(places))}
     for artefact in artefacts:
-        last = current.get(artefact.place, replace(artefact, sha256=None))
+        last = current.get(artefact.place, artefact.replace(sha256=None))
         if (last.what, last.sha256, last.key) == (artefact.what, artefact.sha256, artefact.key):
             continue
         run = connection.execute(sa.select(RUNS).where(RUNS.c.key == artefact.key).limit(1)).first()
         if run is None and artefact.key is not None:
             raise UsageError("the ledger does not know this run; give the one that it was scored with")
-        facts = HandedOut(
-            what=artefact.what, sha256=artefact.sha256, key=artefact.key, keyed=artefact.keyed,
-            series=run.series if run else None, night=run.night if run else None,
-        )  # fmt: skip
+        facts = artefact.replace(series=run and run.series, night=run and run.night)
         patient = Part("patient", names=[] if artefact.patient is None else [artefact.patient])
         place = text_part("place", str(artefact.place))
         append(connection, recorded, facts, patient, place, *([] if why is None else [why]))
@@ -89,8 +71,7 @@ def current_artefacts(connection: sa.Connection, *which: sa.ColumnElement[bool])
     """What was handed out and is not known to be gone, by the last entry of every place, in order."""
     last = sa.select(sa.func.max(ARTEFACTS.c.entry)).where(*which).group_by(ARTEFACTS.c.place)
     chosen = sa.select(ARTEFACTS).where(ARTEFACTS.c.entry.in_(last), ARTEFACTS.c.sha256.is_not(None))
-    rows = connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()
-    return [Artefact(**{**row, "place": Path(row["place"])}) for row in rows]
+    return [Artefact(**row) for row in connection.execute(chosen.order_by(ARTEFACTS.c.entry)).mappings()]
 
 
 def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
@@ -99,11 +80,12 @@ def shown_to_readers(ledger: Ledger) -> list[dict[str, object]]:
         artefacts = current_artefacts(connection)
     listed: list[dict[str, object]] = []
     for artefact in artefacts:
-        facts = {name: getattr(artefact, name) for name in ("what", "series", "night", "state")}
-        gone = facts["state"] in ("missing", "unreachable")
+        state = state_of(artefact)
+        gone = state in ("missing", "unreachable")
         mode = 0 if gone else stat.S_IMODE(artefact.place.lstat().st_mode)
         if artefact.what not in ("run", "model") or mode & (stat.S_IRWXG | stat.S_IRWXO):
-            listed.append({**facts, "place": str(artefact.place), "mode": "none" if gone else f"{mode:04o}"})
+            lies = {"state": state, "place": str(artefact.place), "mode": "none" if gone else f"{mode:04o}"}
+            listed.append(artefact.model_dump(include={"what", "series", "night"}) | lies)
     return listed
 
 
@@ -122,8 +104,8 @@ def moved(ledger: Ledger, place: Path, to: Path | None, reason: str) -> int:
             roots = [root for root in (place, place.absolute()) if artefact.place.is_relative_to(root)]
             if roots:
                 way, number = artefact.place.relative_to(roots[0]), number + 1
-                here = [] if to is None else [replace(artefact, place=to / way)]
-                enter(connection, ledger.clock(), replace(artefact, sha256=None), *here, why=why)
+                here = [] if to is None else [artefact.replace(place=to / way)]
+                enter(connection, ledger.clock(), artefact.replace(sha256=None), *here, why=why)
         if not number:
             raise UsageError(
                 f"the register has nothing at or below {place}; `screen status --artefacts` lists it"

@@ -204,9 +204,8 @@ def _verdict(last: str, hours: float, due: Due) -> tuple[bool, str]:
     return True, ""
 
 
-READABLE = "screening_ledger_readable"
 HELP = {
-    READABLE: "1 where the ledger was read and holds a series.",
+    "screening_ledger_readable": "1 where the ledger was read and holds a series.",
     "screening_fine": "1 where the night that is due came.",
     "screening_attention_reasons": "Reasons why that night wants a look.",
     "screening_night_timestamp_seconds": "Midnight (UTC) of the last night in force.",
@@ -223,23 +222,20 @@ def exposition(pulses: Sequence[Pulse]) -> str:
     """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
     shown = [pulse for pulse in pulses if pulse.series is not None]
     readable = bool(shown) or any(pulse.fine for pulse in pulses)
-    samples = {name: list[str]() for name in HELP} | {READABLE: [f"{READABLE} {readable:d}"]}
+    # Labels, and the figures in the order of `HELP`.
+    figures: list[list[Any]] = [["", readable] + [None] * (len(HELP) - 1)]
     for pulse in shown:
         # Who asks for a series may have typed anything.
         label = str(pulse.series).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        counts = pulse.counts or {}
-        figures = [
-            pulse.fine,
-            len(pulse.attention),
-            *(_seconds(time) for time in (pulse.night, pulse.came, pulse.review_by)),
-            *(counts.get(name) for name in ("scored", "flagged", "cases", "new")),
-        ]
-        for name, figure in zip([*HELP][1:], figures, strict=True):
-            samples[name] += [] if figure is None else [f'{name}{{series="{label}"}} {figure:.17g}']
+        times = map(_seconds, (pulse.night, pulse.came, pulse.review_by))
+        counts = [(pulse.counts or {}).get(name) for name in ("scored", "flagged", "cases", "new")]
+        labels = f'{{series="{label}"}}'
+        figures.append([labels, None, pulse.fine, len(pulse.attention), *times, *counts])
     lines = []
-    for name, of_name in samples.items():
-        if of_name:
-            lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge", *of_name]
+    for column, (name, about) in enumerate(HELP.items(), start=1):
+        samples = [(row[0], row[column]) for row in figures if row[column] is not None]
+        of_name = [f"{name}{labels} {figure:.17g}" for labels, figure in samples]
+        lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", *of_name] if of_name else []
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,10 @@ from screening.data.ids import short_hash
 from screening.errors import Locked, ScreenError, UsageError
 from screening.files import digest_of
 from screening.ledger.database import Ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.erasing import Scope, erase, unreached
 from screening.ledger.model_registry import record_sealed
-from screening.ledger.register import Artefact, current_artefacts, hand_out, runs_naming
+from screening.ledger.register import current_artefacts, hand_out, runs_naming, state_of
 from screening.model_selection.revising import without_patient
 from screening.report import render_model, render_run
 from screening.schemas.run import RunDocument
@@ -69,9 +70,8 @@ class Erasure:
     places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in PLACES}, init=False)
     retrain: dict[str, str] = field(default_factory=dict, init=False)
     left: list[str] = field(default_factory=list, init=False)
-    # What the register lists or lies below these places, and what shows a run that names one of those meant.
+    # What the register lists or lies below these places.
     artefacts: list[Artefact] = field(default_factory=list, init=False)
-    naming: set[Path] = field(default_factory=set, init=False)
 
     def done(self, action: str, reason: str) -> dict[str, Any]:
         """Erase everywhere.
@@ -85,17 +85,13 @@ class Erasure:
             keys, earlier = runs_naming(connection, self.scope.patient), unreached(connection)
         registered = [one for one in every if self.scope.has_night(one.night, one.series)]
         self.artefacts.extend([*registered, *self._unregistered({one.place for one in registered})])
-        # Or was there when an earlier erasure could not reach all that one showed.
-        self.naming.update(
-            artefact.place
-            for artefact in registered
-            if artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
-        )
         self._sweep()
         pending = set[str]()
         for artefact in sorted(self.artefacts, key=lambda one: ORDER.index(one.what)):
+            # Or was there when an earlier erasure could not reach all that its run showed.
+            names = artefact.key in keys or artefact.entry < earlier.get(artefact.key or "", 0)
             with self._noting(artefact.place):
-                if why := self._erase(artefact):
+                if why := self._erase(artefact, names):
                     self.left.append(f"{artefact.place}: {why}")
                     pending |= {artefact.key} if artefact.key is not None else set()
         erased = erase(self.ledger, action, reason, self.scope, dry_run=self.dry_run, left=pending)
@@ -114,10 +110,10 @@ class Erasure:
         """Directories and pages below the places given that the register does not list."""
         for kind, root in (("model", self.models), ("comparison", self.runs), ("run", self.runs)):
             folders = (path.parent for path in _below(root, f"{kind}.json"))
-            yield from (Artefact(kind, folder, None) for folder in folders if folder not in registered)
+            yield from (Artefact(what=kind, place=at, sha256=None) for at in folders if at not in registered)
         for page in sorted(self.pages.rglob("*.html")) if self.pages is not None else ():
             if page.resolve() not in registered:
-                yield Artefact("page", page.resolve(), digest_of(page))
+                yield Artefact(what="page", place=page.resolve(), sha256=digest_of(page))
 
     def _sweep(self) -> None:
         """Remove what killed writers left at, below or beside a place: it holds patients too."""
@@ -135,10 +131,9 @@ class Erasure:
             for folder in [*folders, top.parent] if not self.dry_run else ():
                 sweep(folder)
 
-    def _erase(self, artefact: Artefact) -> str | None:
-        """Erase in a file or directory; gives why something had to be left there."""
-        what, place, state = artefact.what, artefact.place, artefact.state
-        is_named = place in self.naming
+    def _erase(self, artefact: Artefact, is_named: bool) -> str | None:
+        """Erase in what shows a run (does that name one of those meant?); gives why something was left."""
+        what, place, state = artefact.what, artefact.place, state_of(artefact)
         if what == "table":
             why = f"a table of a database is not reached from here; export it again with --force{MOVED}"
             return why if is_named else None
@@ -147,7 +142,7 @@ class Erasure:
             return why if is_named or what in ("run", "model") else None
         if state == "missing":
             if artefact.entry and not self.dry_run:
-                hand_out(self.ledger, replace(artefact, sha256=None))
+                hand_out(self.ledger, artefact.replace(sha256=None))
         elif what in ("model", "comparison", "run"):
             rewriting = {"model": self._model, "comparison": self._comparison, "run": self._run}
             if what == "run" or self.scope.patient is not None:
@@ -166,7 +161,7 @@ class Erasure:
                 self.places["removed"].append(str(place))
                 if not self.dry_run:
                     (shutil.rmtree if place.is_dir() else os.unlink)(place)
-                    hand_out(self.ledger, replace(artefact, sha256=None))
+                    hand_out(self.ledger, artefact.replace(sha256=None))
         return None
 
     def _reads(self, page: Path) -> bool:
@@ -232,7 +227,7 @@ class Erasure:
             digests = dict.fromkeys(copies, hashlib.sha256(drawn).hexdigest())
             digests[folder] = digest_of(new / "run.json")
             shown = [one for one in self.artefacts if one.entry and one.key == key and one.place in digests]
-            hand_out(self.ledger, *(replace(one, sha256=digests[one.place]) for one in shown))
+            hand_out(self.ledger, *(one.replace(sha256=digests[one.place]) for one in shown))
             # Before the run they are known by is another one.
             for copy in copies:
                 write_whole(copy, drawn, copy.stat().st_mode & 0o777, copy.stat().st_gid)

@@ -22,8 +22,8 @@ from screening.errors import ModelError, UsageError
 from screening.files import digest_of
 from screening.kernels.threads import limit_threads
 from screening.ledger.database import Ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.nights import entering, past_nights, reserve
-from screening.ledger.register import Artefact
 from screening.ledger.verifying import refuse_older
 from screening.parallel import Cluster, in_parallel, opened
 from screening.report import draw_run
@@ -255,9 +255,11 @@ def score(
             (folder / "report.html").write_text(page, encoding="utf-8", newline="\n")
         (folder / "run.json").write_bytes(text)
         if ledger is not None:
-            artefacts = [Artefact("run", Path(out).resolve(), hashlib.sha256(text).hexdigest(), key)]
+            digest = hashlib.sha256(text).hexdigest()
+            artefacts = [Artefact(what="run", place=Path(out).resolve(), sha256=digest, key=key)]
             if model.directory is not None:
-                artefacts.append(Artefact("model", model.directory.resolve(), model.digest))
+                place = model.directory.resolve()
+                artefacts.append(Artefact(what="model", place=place, sha256=model.digest))
             tonight.hand_out(*artefacts)
     return Run(Path(out), document)
 

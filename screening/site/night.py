@@ -20,8 +20,9 @@ from joblib import Parallel, delayed
 from screening.errors import Locked, ModelError, ScreenError
 from screening.io.opening import digests
 from screening.ledger.database import Ledger, open_ledger
+from screening.ledger.entries import Artefact
 from screening.ledger.nights import published
-from screening.ledger.register import Artefact, hand_out
+from screening.ledger.register import hand_out
 from screening.ledger.status import Excuses, excuses_of
 from screening.ledger.verifying import refuse_older
 from screening.parallel import opened
@@ -340,7 +341,10 @@ def _restore_pages(network: Network, name: str, night: str) -> None:
             if looked_at and _run_in_force(out, {key}) is not None:
                 page = (out / "report.html").read_bytes()
                 digest = hashlib.sha256(page).hexdigest()
-                lost = [Artefact("page", at.resolve(), digest, key) for at in pages.lacking(page, day)]
+                lost = [
+                    Artefact(what="page", place=at.resolve(), sha256=digest, key=key)
+                    for at in pages.lacking(page, day)
+                ]
                 if lost:
                     hand_out(ledger, *lost)
                 pages.show(page, day)
