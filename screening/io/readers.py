@@ -120,6 +120,7 @@ class TableFile(Part):
 
     kind: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    magic: ClassVar[bytes]  # what it begins with
 
     def __init__(self, path: Path, name: str):
         self.path, self.name = path, name
@@ -129,10 +130,10 @@ class TableFile(Part):
             self.read_header()
         refuse_header(self)
 
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
+    @classmethod
+    def knows(cls, path: Path, head: bytes) -> bool:
         """Whether a file is of this kind, by its path and first bytes."""
-        raise NotImplementedError
+        return head.startswith(cls.magic)
 
     def read_header(self) -> None:
         """Set `header`, and `note`, `decimal_mark` and `other_marks` where there is something to say."""

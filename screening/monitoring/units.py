@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.special import voigt_profile
@@ -31,10 +30,6 @@ class Quantity:
     # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
     units: tuple[tuple[str, float], ...]
     wide: bool = False  # patients differ by such factors too, so that a factor alone says little
-
-    @cached_property
-    def names(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(word.split("_")) for word in self.words.split())
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,11 @@ def quantity_named(name: str) -> Quantity | None:
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
-    named = [quantity for quantity in QUANTITIES if any(wanted <= words for wanted in quantity.names)]
+    named = [
+        quantity
+        for quantity in QUANTITIES
+        if any(words >= {*name.split("_")} for name in quantity.words.split())
+    ]
     return named[0] if len(named) == 1 else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
+from inspect import signature
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,9 @@ class RecipeComponents:
         self.recipe = recipe
         # Own names of every part, and the fixed values the recipe gives it.
         kind = recipe.estimator
-        self.own: dict[str, tuple[str, ...]] = {"machine": kind.recipe_parameters() if kind else ()}
+        names = [name for name in signature(kind).parameters if name not in kind.composed] if kind else []
+        of_machine = tuple("seed" if name == "random_state" else name for name in names)
+        self.own: dict[str, tuple[str, ...]] = {"machine": of_machine}
         self.fixed: dict[str, dict[str, object]] = {"machine": {}}
         self.types: dict[str, type] = {}
         if recipe.machine == "baseline":

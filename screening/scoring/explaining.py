@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,13 @@ def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     return texts or None
 
 
+@dataclass
 class Top:
     """The rows with the highest scores seen so far, at most `size` of them, with all their values."""
 
-    def __init__(self, size: int):
-        self.size, self.least = size, -np.inf
-        self.kept: list[tuple[Cohort, pa.Table]] = []
+    size: int
+    least: float = -np.inf
+    kept: list[tuple[Cohort, pa.Table]] = field(default_factory=list)
 
     def add(self, batch: Cohort, rows: pa.Table, among: np.ndarray) -> None:
         """Take in some rows of a batch."""
@@ -129,31 +130,31 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
     change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
     measured = [cohort.measured[name] for name in names]
     missing = np.column_stack([absent(values) for values in measured])
-
-    def contribution(row: int, j: int) -> Contribution:
-        fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
-        lower, alike = among_past(past.get(fact.name), value)
-        return Contribution(
-            feature=fact.name,
-            value=contract.features[fact.name].shown(value),
-            unit=fact.unit,
-            direction="raises" if change[row, j] > 0 else "lowers",
-            change=float(change[row, j]),
-            reference=fact.reference,
-            seen=fact.seen,
-            lower=lower,
-            alike=alike,
-        )
-
     cases = []
     for row, case in enumerate(cases_of(model, rows)):
         sizes = np.abs(change[row])
         largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
-        share = float(sizes[largest].sum()) / float(sizes.sum()) if largest else None
+        contributions = []
+        for j in largest:
+            fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
+            lower, alike = among_past(past.get(fact.name), value)
+            contributions.append(
+                Contribution(
+                    feature=fact.name,
+                    value=contract.features[fact.name].shown(value),
+                    unit=fact.unit,
+                    direction="raises" if change[row, j] > 0 else "lowers",
+                    change=float(change[row, j]),
+                    reference=fact.reference,
+                    seen=fact.seen,
+                    lower=lower,
+                    alike=alike,
+                )
+            )
         cases.append(
             case.replace(
-                contributions=[contribution(row, j) for j in largest],
-                explained=share,
+                contributions=contributions,
+                explained=float(sizes[largest].sum()) / float(sizes.sum()) if largest else None,
                 missing=[names[j] for j in np.flatnonzero(missing[row])],
                 votes=None if voted is None else voted[row],
             )

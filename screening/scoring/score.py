@@ -223,7 +223,8 @@ def score(
         past, table = NO_NIGHTS, digests_of(run)
         if ledger is not None:
             past = past_nights(ledger, series_key, night, model.digest, table, shadow=shadow)
-        run = with_delivery(model, run, past, summary.ids if ledger is not None else None, accept_delivery)
+        ids = summary.id_shape() if ledger is not None else None
+        run = with_delivery(model, run, past, ids, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.data.cohort import Cohort
-from screening.data.ids import id_shape, joined_shapes
+from screening.data.ids import id_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
@@ -95,9 +95,9 @@ class Summary:
         self.first_rows: list[pa.Table] = []
         self.labelled: list[tuple[np.ndarray, ...]] = []
         self.strange_labels: list[str] = []
-        # Of the table as a whole: the first and last day of each batch, and how its ids are written.
+        # Of the table as a whole: the first and last day of each batch, and its first ids.
         self.days: list[np.datetime64] = []
-        self.ids: IdShape | None = None
+        self.ids: list[np.ndarray] = []
         # The same night draws the same rows for the random audit, however they come in batches.
         seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
         self.rng, self.drawn = np.random.default_rng(int(seed[:16], 16)), list[tuple[float, Sampled]]()
@@ -136,8 +136,8 @@ class Summary:
         if batch.time is not None and batch.n_rows:
             self.days += [batch.time.min(), batch.time.max()]
         named = batch.contract.id and not batch.contract.coordinates
-        if named and (self.ids is None or self.ids.n_rows < SHAPED):
-            self.ids = joined_shapes(self.ids, id_shape(batch.id))
+        if named and sum(map(len, self.ids)) < SHAPED:
+            self.ids.append(batch.id)
 
     def _label(self, batch: Cohort, scored: Scored, watched: np.ndarray) -> None:
         remedy = "correct them, or score without --label"
@@ -168,6 +168,10 @@ class Summary:
             return
         for batch in rows.batches(["id", "flagged"]):
             yield from batch["id"].filter(batch["flagged"]).to_pylist()
+
+    def id_shape(self) -> IdShape | None:
+        """How the table's ids are written; None where the contract names none."""
+        return id_shape(np.concatenate(self.ids)) if self.ids else None
 
     def document(self, stream: CohortStream, rows: Rows, run_id: str, started: str) -> RunDocument:
         """What the rows tell of the night; why it wants attention is not judged yet.
