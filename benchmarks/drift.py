@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from screening import read_cohort, train
-from screening.ledger.control import RECENT_NIGHTS, drift_over
 from screening.ledger.database import open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
 from screening.ledger.nights import entering
 from screening.ledger.verdicts import Verdict, record_verdicts
-from screening.metrics.control import cells_of, inner_edges, shift
+from screening.metrics.control import RECENT_NIGHTS, cells_of, drift_over, inner_edges, shift
 from screening.report.rules import drift_alarms
 from screening.schemas.run import ScoreCounts
 from screening.scoring.reference_distribution import reference

@@ -5,12 +5,17 @@ import re
 import shlex
 from functools import cache
 from glob import glob
+from pathlib import Path
 
 import typer.testing
 from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.schemas.schemas import ANSWERS
+from screening.store.serialization import read_document
+
+WHO = ("--label", "ill", "--id", "patient")
+LOGISTIC = ("--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none")
 
 # Made once for all tests: that takes longer than most commands.
 typer.testing._get_command = cache(typer.testing._get_command)
@@ -27,6 +32,11 @@ def screen(*words: object, code: int = 0):
     return result
 
 
+def as_json(*words: object, code: int = 0) -> dict:
+    """Run a command; its answer."""
+    return json.loads(screen(*words, "--json", code=code).stdout)
+
+
 def commands_of(page: str) -> list[str]:
     """The lines of a document that a reader types."""
     return re.findall(r"^\$ screen (.*)$", page, flags=re.MULTILINE)
@@ -36,6 +46,14 @@ def typed(line: str):
     """Run such a line as it stands; quotes and `*` mean what they mean in a shell."""
     words = ([word] if "*" not in word else sorted(glob(word)) for word in shlex.split(line))
     return screen(*(word for expanded in words for word in expanded))
+
+
+def verdict_file(run: Path, verdicts: list, **more: object) -> Path:
+    """A file of verdicts on a night, beside its run directory."""
+    content = {"format": 1, "run_id": read_document(run, "run")["run_id"], "verdicts": verdicts} | more
+    path = run.parent / "verdicts.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
 
 
 def sampled(run: dict) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import ledger_places
 import pytest
 from browser_pages import browser, opened  # noqa: F401  (fixtures)
-from commands import screen
+from commands import LOGISTIC, WHO, screen
 from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from hypothesis import settings
@@ -59,6 +59,12 @@ def trained() -> Callable[..., Model]:
 
 
 @pytest.fixture(scope="session")
+def tissue_model(tissue: Cohort, trained: Callable[..., Model]) -> Model:
+    """Three classes of voxels, of which the rare one is watched."""
+    return trained(tissue, "one_vs_rest", search=1, folds=4)
+
+
+@pytest.fixture(scope="session")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models that deserve attention for several reasons or for none, and nights that do."""
     folder = tmp_path_factory.mktemp("judged")
@@ -83,9 +89,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def logistic_model(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory of a model that a command trained on past patients; it flags three in ten."""
     out = tmp_path_factory.mktemp("models") / "logistic"
-    who, rule = ["--label", "ill", "--positive", "yes", "--id", "patient"], ["--max-flag-rate", "0.3"]
-    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
-    screen("train", table, *who, *rule, *quick, "--out", out)
+    screen("train", table, *WHO, "--positive", "yes", *LOGISTIC, "--max-flag-rate", "0.3", "--out", out)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Small made-up rows the machines' tests share, and an independent solver of their duals."""
+"""Small made-up rows the machines' tests share, and problems of them."""
 
 import numpy as np
 
@@ -20,28 +20,6 @@ def three_clouds(n_rows: int = 60, n_features: int = 2, seed: int = 0) -> tuple[
     x = rng.normal(size=(n_rows, n_features))
     x[:, :2] += centres[codes]
     return x, np.array(["a", "b", "c"])[codes]
-
-
-def quadratic_program(
-    quadratic: np.ndarray, linear: np.ndarray, upper: np.ndarray, signs: np.ndarray, total: float
-) -> np.ndarray:
-    """min 1/2 a'Qa + p'a, 0 <= a <= upper, signs'a = total, by an interior point method."""
-    from cvxopt import matrix, solvers
-
-    n = len(linear)
-    options = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11}
-    bounds = np.vstack([-np.eye(n), np.eye(n)])
-    limits = np.concatenate([np.zeros(n), upper])
-    found = solvers.qp(
-        matrix(quadratic + 1e-12 * np.eye(n)),
-        matrix(linear),
-        matrix(bounds),
-        matrix(limits),
-        matrix(signs.reshape(1, -1).astype(float)),
-        matrix([float(total)]),
-        options=options,
-    )
-    return np.array(found["x"]).ravel()
 
 
 def rows_and_labels(n: int = 300, n_features: int = 3) -> tuple[np.ndarray, np.ndarray]:

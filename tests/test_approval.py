@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import LOGISTIC, WHO, as_json, screen
 from flow_cohorts import patients, written
 
 from screening import MaxFlagRate, MinSensitivity, load_model, read_cohort, save_model, train
@@ -25,10 +25,9 @@ def folder(tmp_path_factory):
     place, table = tmp_path_factory.mktemp("approval"), patients()
     chance = table.assign(ill=np.random.default_rng(5).permutation(table["ill"]))
     written(patients(40, seed=9).drop(columns="ill"), place / "night.csv")
-    who, quick = ["--label", "ill", "--id", "patient"], ["--recipe", "logistic", "--search", 1]
     for name, past in (("good", table), ("poor", chance)):
         past = written(past, place / f"{name}.csv")
-        screen("train", past, *who, *quick, "--beside", "svm", "--out", place / name)
+        screen("train", past, *WHO, *LOGISTIC, "--beside", "svm", "--out", place / name)
     return place
 
 
@@ -47,7 +46,7 @@ def test_a_draft_says_so_on_its_nights_and_that_alone_is_no_attention(folder):
     night = night_of(folder, "good", "draft")
     assert not codes(night) & {"not_fit_for_use", "flags_like_chance"}
     assert "draft, not approved for use" in (folder / "draft" / "report.html").read_text(encoding="utf-8")
-    told = json.loads(screen("approve", folder / "good", "--by", "Dr. <A> Weber", "--json").stdout)
+    told = as_json("approve", folder / "good", "--by", "Dr. <A> Weber")
     page = render_model(load_model(folder / "good").sealed)
     assert told["approval"]["by"] == "Dr. <A> Weber" and told["approval"]["date"] in page
     assert "approved for use by Dr. &lt;A&gt; Weber" in page and "draft" not in page

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from commands import commands_of, screen, typed
+from commands import LOGISTIC, WHO, as_json, commands_of, screen, typed
 from flow_cohorts import patients, written
 
 from screening.cli import EXAMPLES, demo, options
@@ -106,20 +106,12 @@ def test_the_same_training_and_the_same_night_give_the_same_bytes(desk, model, r
     assert str(desk) not in command and "--out" not in command and "--jobs" not in command
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--recipe", "nope"], "svm_weighted"),
-        (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
-        (
-            ["--min-sensitivity", "90"],
-            "min_sensitivity must be above 0 and at most 1, got 90; did you mean 0.9?",
-        ),
-        (["--param", "C"], "name=value"),
-        (["--param", "kappa=1"], "'kappa'"),
-        (["--positive", "perhaps"], "perhaps"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["--recipe", "nope"], "svm_weighted"), (["--g-mean", "--miss-cost", "20"], "--miss-cost, --g-mean"),
+    (["--min-sensitivity", "90"], "must be above 0 and at most 1, got 90; did you mean 0.9?"),
+    (["--param", "C"], "name=value"), (["--param", "kappa=1"], "'kappa'"),
+    (["--positive", "perhaps"], "perhaps"),
+])  # fmt: skip
 def test_a_command_that_makes_no_sense_exits_2_and_says_what_would(desk, tmp_path, words, told):
     result = trained(desk, tmp_path / "m", *words, code=2)
     assert told in result.stderr
@@ -260,7 +252,7 @@ def test_help_is_quick_for_it_waits_for_no_numerical_package():
 def test_the_demo_writes_every_report_and_says_where(tmp_path, monkeypatch):
     job = demo.__globals__["JOBS"][0]._replace(recipe="logistic", max_rows=150)
     monkeypatch.setitem(demo.__globals__, "JOBS", (job,))
-    places = json.loads(screen("demo", "--out", tmp_path / "demo", "--json").stdout)["reports"]
+    places = as_json("demo", "--out", tmp_path / "demo")["reports"]
     assert len(places) == 2
     pages = [Path(place).read_text(encoding="utf-8").lower() for place in places]
     assert [page[:15] for page in pages] == ["<!doctype html>"] * 2
@@ -281,19 +273,12 @@ def test_a_parameter_is_a_number_or_a_truth_where_it_looks_like_one(text, value)
     assert sizes == [512 << 20, 2 << 30, 3 << 29, 1 << 21]
 
 
-LOGISTIC = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"),
-        (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
-        (["train"], "missing argument 'COHORT'"),
-        (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
-        (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["tarin", "past.csv"], "'tarin'. Did you mean 'train'?"), (["train"], "missing argument 'COHORT'"),
+    (["train", "past.csv", "--recpie", "svm"], "no option --recpie; did you mean '--recipe'?"),
+    (["train", "past.csv", "--out", "m", "--folds", "x"], "'--folds'"),
+    (["recipes", "svm_weigthed"], "did you mean 'svm_weighted'?"),
+])  # fmt: skip
 def test_a_mistyped_command_gets_one_line_and_json_where_asked_for(words, told):
     plain, asked = screen(*words, code=2), screen(*words, "--json", code=2)
 
@@ -316,8 +301,7 @@ def test_a_column_that_is_not_there_asks_for_the_one_most_like_it(table, tmp_pat
 
 
 def trained_on(past, out, *more, code=0):
-    who = ("--label", "ill", "--id", "patient")
-    return screen("train", past, *who, *LOGISTIC, *more, "--out", out, code=code)
+    return screen("train", past, *WHO, *LOGISTIC, *more, "--out", out, code=code)
 
 
 def test_a_model_of_another_recipe_cohort_or_label_is_replaced_by_force_alone(table, tmp_path):

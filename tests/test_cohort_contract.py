@@ -63,11 +63,7 @@ FAULTY = {
     "fewest above most": ("[cohort]\nrows_per_night=[9, 8]", "cohort.rows_per_night", "lower first"),
     "newer format": ("format = 2", "format 2", "format 1"),
     "no toml": ("[cohort", "contract.toml", "TOML"),
-    "two at once": (
-        "[features.a]\ntype='float'\n[features.b]\ntype='number'\nc=1",
-        "features.a",
-        "features.b.c",
-    ),
+    "two at once": ("[features.a]\ntype='float'\n[features.b]\nc=1", "features.a", "features.b.c"),
 }
 
 

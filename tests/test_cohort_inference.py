@@ -245,24 +245,6 @@ def test_another_label_than_the_guessed_one_loses_no_column(tmp_path):
     assert any("may be outcomes too: infected" in note for note in notes)
 
 
-def test_answers_stand_in_place_of_guesses(tmp_path):
-    columns = {"case_id": range(1000, 1000 + N), "infected": ["yes", "no"] * 30}
-    answers = {"label": "died", "positive": "yes", "id": None, "capacity": "7"}
-    asked = {}
-
-    def ask(role, guess, likely, allowed):
-        asked[role] = guess, list(likely)
-        return answers.get(role)
-
-    contract, _ = starter_contract(cohort_of(tmp_path, **columns, died=["yes", "no", "no"] * 20), ask)
-
-    assert asked["label"] == ("infected", ["infected", "died"])
-    assert asked["positive"] == ("yes", ["no", "yes"])
-    assert asked["id"] == ("case_id", [])
-    assert (contract.label, contract.positive, contract.id, contract.capacity) == ("died", ["yes"], None, 7)
-    assert "infected" in contract.features
-
-
 @pytest.mark.parametrize("share", [63, 37])
 def test_the_value_taken_as_the_case_is_said_with_its_share_and_the_option_that_turns_it(share):
     """Where 1 is most rows it may say that a tumour is benign: the table cannot tell, so that it is said."""

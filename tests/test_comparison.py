@@ -1,22 +1,21 @@
 """Methods compared, as a study and beside a model: the same folds, honest thresholds, paired differences."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 from sklearn.metrics import roc_auc_score
+from test_leaks import named
 
 from screening import GMean, Threshold, load_model, load_recipe, read_cohort, score, train
-from screening.contract.contract import Contract
 from screening.errors import RecipeError, UsageError
 from screening.metrics.operating_point import choose
 from screening.metrics.paired import recall_difference
@@ -142,40 +141,19 @@ def test_all_means_every_method_that_fits_the_classes(folder):
     assert "one_vs_rest" not in binary
 
 
-def test_what_is_known_only_after_the_outcome_is_left_out_as_in_training(tmp_path):
-    """A column that is the answer, and whose contract says it comes afterwards, makes no method perfect."""
-    rows = table(90, 0).assign(outcome=lambda each: (each["case"] == "yes") * 1.0)
-    rows.to_csv(tmp_path / "late.csv", index=False)
-    number, late = {"type": "number"}, {"type": "number", "available": "after"}
-    features = {"age": number, "crp": number, "outcome": late}
-    contract = Contract.from_dict({"cohort": {"id": "number", "label": "case"}, "features": features})
-    whole = read_cohort(str(tmp_path / "late.csv"), contract, need_label=True)
-    found = comparison.compare({"late": whole}, ["logistic"], control="logistic", **QUICK).facts.cohorts[0]
-
-    assert found.methods[0].figures["auroc"].value < 0.99
-    assert any("outcome is left out" in note for note in found.notes)
-
-
-def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not(
-    tmp_path,
-):
+def test_rows_that_are_surely_of_the_same_patients_are_compared_only_when_somebody_says_they_are_not():
     """A comparison asks about hidden patients as training does."""
-    voices = table(120, 4).drop(columns="number")
-    voices[["age", "crp"]] += np.repeat(np.random.default_rng(4).normal(0, 30, (20, 2)), 6, axis=0)
-    voices.insert(0, "name", [f"stem{i // 6:02d}_{i % 6 + 1}" for i in range(120)])
-    voices.to_csv(tmp_path / "voices.csv", index=False)
-    rows = read_cohort(str(tmp_path / "voices.csv"), label="case", need_label=True)
-
+    visits = {"visits": read_cohort(named(), label="ill", need_label=True)}
     with pytest.raises(UsageError, match="--independent"):
-        comparison.compare({"voices": rows}, ["logistic"], **QUICK)
-    found = comparison.compare({"voices": rows}, ["logistic"], control="logistic", independent=True, **QUICK)
+        comparison.compare(visits, ["logistic"], **QUICK)
+    found = comparison.compare(visits, ["logistic"], control="logistic", independent=True, **QUICK)
     assert len(found.document["cohorts"][0]["methods"]) == 1
 
 
 def test_the_command_writes_a_table_a_page_and_one_json_object(folder, tmp_path):
     words = ["compare", folder / "one.csv", "--label", "case", "--id", "number"]
     words += ["--recipes", "logistic", "--folds", "3", "--search", "1", "--g-mean", "--out", tmp_path / "out"]
-    answer = json.loads(screen(*words, "--json").stdout)
+    answer = as_json(*words)
     files = {"comparison.json", "scores.parquet", "report.html"}
 
     assert set(answer["cohorts"]["one"]) == {"svm", "logistic"}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from commands import screen
+from commands import LOGISTIC, WHO, screen
 from database_places import in_database, in_duckdb, in_sqlite, said_to
 from flow_cohorts import patients, written
 from ledger_places import schema
@@ -171,9 +171,8 @@ def test_no_command_tells_the_password(command, logistic_model, tmp_path):
 def test_a_model_trained_from_a_database_tells_no_password(postgres, tmp_path):
     url = schema(postgres, "secretive")
     in_database(patients(), url)
-    quick = ["--label", "ill", "--id", "patient", "--recipe", "logistic", "--search", "1"]
     place = [url.replace("screen@", "screen:s3cr3t@"), "--table", "past"]
-    ended = screen("train", *place, *quick, "--beside", "none", "--out", tmp_path / "model")
+    ended = screen("train", *place, *WHO, *LOGISTIC, "--out", tmp_path / "model")
     files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     command = json.loads(files["model.json"])["training"]["command"]
     assert b"s3cr3t" not in b"".join(files.values()) + ended.output.encode()
@@ -296,11 +295,8 @@ def omop() -> dict[str, pd.DataFrame]:
     values = pd.concat([values, values.assign(measurement_date=later, value_as_number=999.0)])
     ill = pd.DataFrame({"visit_occurrence_id": 1000 + number[::5], "condition_start_date": later})
     known = pd.DataFrame({"visit_occurrence_id": 1000 + number[3::10], "condition_start_date": DAY})
-    persons = {
-        "person_id": number,
-        "year_of_birth": 1950 + number,
-        "gender_concept_id": 8532 - 25 * (number % 2),
-    }
+    gender = 8532 - 25 * (number % 2)
+    persons = {"person_id": number, "year_of_birth": 1950 + number, "gender_concept_id": gender}
     visits = {
         "visit_occurrence_id": 1000 + np.arange(STAYS + 1), "person_id": [*number, 0],
         "visit_concept_id": [9201] * STAYS + [9202], "visit_start_date": DAY, "visit_end_date": later,

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients, written
 
 from screening import score
@@ -162,11 +162,8 @@ def test_half_a_ward_is_a_night_to_look_at_and_its_page_says_how_it_came(site):
     """The ledger keeps counts and no value of a delivery."""
     table = written(beds(6).iloc[::2], site / "half.csv")
     attention = json.loads(scored(site, table).stdout)["attention"]
-    page, document = (
-        (site / "run7" / "report.html").read_text(),
-        json.loads((site / "run5/run.json").read_text()),
-    )
-    whole = Delivery(**document["delivery"])
+    page = (site / "run7" / "report.html").read_text()
+    whole = Delivery(**json.loads((site / "run5/run.json").read_text())["delivery"])
 
     usual = [reason["code"] for reason in attention if "usual after the last nights" in reason["words"]]
     assert usual == ["not_whole"]
@@ -187,10 +184,7 @@ def test_a_delivery_that_is_surely_wrong_stops_and_writes_nothing(site):
     """Numbers where training had text with zeros in front: every case would be a new one."""
     numbers = written(beds(6).astype({"patient": int}), site / "n.parquet")
     told = {
-        site / "5.csv": [
-            "The table is that of the night of 2026-01-06, byte for byte",
-            "--accept-delivery REASON",
-        ],
+        site / "5.csv": ["is that of the night of 2026-01-06, byte for byte", "--accept-delivery REASON"],
         written(beds(60), site / "other.csv"): ["0 of 60 patients of 2026-01-06 are still there"],
         numbers: ["written otherwise", "without the zeros"],
     }
@@ -248,14 +242,14 @@ def test_a_site_scores_a_stopped_night_that_somebody_accepts(site):
         '[site]\nledger = "l.db"\nruns = "runs"\npublish = "pages"\n'
         '[series.ward]\nmodel = "model"\ncohort = "{date}.csv"\ncatch_up = 0\n'
     )
-    run = ("run", site / "NIGHT.toml", "--json", "--date")
+    run = ("run", site / "NIGHT.toml", "--date")
     screen(*run, "2026-01-06")
 
-    stopped = json.loads(screen(*run, "2026-01-07", code=3).stdout)["series"][0]
+    stopped = as_json(*run, "2026-01-07", code=3)["series"][0]
     accepted = ("--accept-delivery", "static test table")
     screen(*run, "2026-01-07", *accepted, code=2)
-    taken = json.loads(screen(*run, "2026-01-07", "--only", "ward", *accepted).stdout)["series"][0]
-    later = json.loads(screen(*run, "2026-01-07").stdout)["series"][0]
+    taken = as_json(*run, "2026-01-07", "--only", "ward", *accepted)["series"][0]
+    later = as_json(*run, "2026-01-07")["series"][0]
 
     assert "byte for byte" in stopped["said"]
     assert (taken["status"], later["status"]) == ("published", "unchanged")

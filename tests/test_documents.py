@@ -7,7 +7,7 @@ from operator import getitem
 from pathlib import Path
 
 import pytest
-from commands import sampled, screen
+from commands import sampled, screen, verdict_file
 from faults.desk import QUICK, ROLES
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
@@ -35,9 +35,9 @@ def night(cohort, trained, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def volumes(tissue, trained, tmp_path_factory):
+def volumes(tissue_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("volumes")
-    save_model(trained(tissue, "one_vs_rest", search=1, folds=4), folder / "model")
+    save_model(tissue_model, folder / "model")
     new = written(voxels(3, seed=1), folder / "new.parquet")
     score(load_model(folder / "model"), new, folder / "run", label="tissue")
     return folder
@@ -93,16 +93,15 @@ def test_what_every_command_prints_with_json_is_what_its_schema_says(tmp_path, m
     ask("validate m v.csv --out v")
     ask("threshold m --max-flag-rate 0.25 --reason more")
     ask("approve m --by Weber --reason try")
-    night = ask("score m 2026-03-01.csv --date 2026-03-01 --out 1 --series w", *book)
+    ask("score m 2026-03-01.csv --date 2026-03-01 --out 1 --series w", *book)
     run = stored(tmp_path / "1" / "run.json")
     one = run["cases"][0]["id"]
     ask("explain 1", one)
     ask("export 1 --to csv --out f.csv")
     ask("report 1")
     words = [{"id": each, "verdict": "confirmed"} for each in (one, *sampled(run))]
-    verdicts = {"format": 1, "run_id": night["run_id"], "verdicts": words}
-    (tmp_path / "w.json").write_text(json.dumps(verdicts), encoding="utf-8")
-    ask("review 1 w.json", *book)
+    verdict_file(tmp_path / "1", words)
+    ask("review 1 verdicts.json", *book)
     ask("retrain w m past.csv --nights {date}.csv --out next", *book)
     ask("approve next --by Weber --reason try")
     ask("score next 2026-03-02.csv --date 2026-03-02 --out 2 --series w --shadow", *book)

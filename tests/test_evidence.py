@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
 from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, load_recipe, read_cohort
-from screening.metrics.intervals import design_effect, students_share
+from screening.metrics.intervals import students_share
 from screening.metrics.operating_point import ThresholdSelector, choose
 from screening.metrics.paired import auroc_difference, share_difference
 from screening.metrics.performance import summary
@@ -171,14 +171,6 @@ def test_rows_alike_within_a_group_count_once_in_a_difference():
         assert four.high - four.low == pytest.approx(once.high - once.low, rel=0.03)
 
 
-def test_without_a_hit_sensitivity_begins_at_nothing_and_where_everything_is_flagged_rates_are_certain():
-    low, high = Evidence(hits=0, misses=10, false=3, clear=97).sensitivity_range()
-    everything = Evidence(hits=5, misses=5, false=5, clear=5, everything=True)
-    assert (low, high) == (0.0, pytest.approx(beta.ppf(0.975, 1 / 1.5, 10 / 1.5)))
-    assert everything.sensitivity_range() == (1.0, 1.0)
-    assert everything.specificity_range() == (0.0, 0.0)
-
-
 def held_out(n_groups: int, rows: int = 50):
     rng, n = np.random.default_rng(0), n_groups * rows
     y, groups = np.arange(n) % 5 == 0, np.repeat(np.arange(n_groups), rows)
@@ -197,40 +189,6 @@ def test_independent_rows_of_few_groups_count_as_few_as_the_groups_tell():
         assert known[0] == pytest.approx(share * rows, rel=0.01)
     single = held_out(1).evidence(1.0, rule)
     assert single.hits + single.misses == pytest.approx(1.0)
-
-
-def test_what_groups_explain_is_no_difference_between_folds():
-    rng = np.random.default_rng(0)
-    clear = rng.random(500) < np.repeat([0.9, 0.8, 0.9, 0.8, 0.85], 100)
-    fold = np.repeat(np.arange(5), 100)
-    scores = np.append(np.where(clear, 0.0, 1.0), [2.0])
-    y = np.arange(501) == 500
-    choice = ThresholdSelector.of(scores, y, None, 0, np.append(fold, 0), None)
-    alone, grouped = (choice._between(clear, effect, Threshold(0.5)) for effect in (1.0, 4.0))
-
-    assert grouped < alone
-
-
-def test_negatives_that_score_alike_near_the_threshold_are_counted_from_either_side():
-    scores = np.concatenate([np.linspace(0, 1, 900), np.full(100, 0.5), [2.0]])
-    choice = ThresholdSelector.of(scores, np.arange(1001) == 1000, None, 0, None, None)
-    above = np.sort(scores[scores > 0.5])[5]
-    assert choice.atom(float(above)) == pytest.approx(0.1, abs=0.002)
-    assert choice.atom(0.9) == 0.0
-
-
-def test_the_design_effect_of_a_promise_is_that_of_the_share_below_its_rank():
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(20), 20)
-    y = np.ones(400, bool)
-    y[::4] = False
-    # The low end is anybody's, the high end that of two groups.
-    scores = rng.normal(size=400) + 10 * (groups < 2)
-    choice = ThresholdSelector.of(scores, y, groups, 0, None, None)
-    own = np.sort(scores[y])
-    _, design = choice.threshold(choice.own, MinSensitivity(0.9))
-
-    assert design == pytest.approx(design_effect((scores < own[30])[y], groups[y]))
 
 
 def interval(recipe: str, seed: int, *, permuted: bool) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pandas as pd
 import pytest
-from commands import screen
+from commands import LOGISTIC, screen
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, save_model, score
@@ -48,10 +48,9 @@ def run(folder):
 
 
 @pytest.fixture(scope="module")
-def images(tissue, trained, tmp_path_factory):
+def images(tissue_model, tmp_path_factory):
     place = tmp_path_factory.mktemp("images")
-    model = trained(tissue, "one_vs_rest", search=1, folds=4)
-    score(model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
+    score(tissue_model, voxels(3, seed=5).drop(columns="tissue"), place / "run", date="2026-03-01")
     return place
 
 
@@ -161,8 +160,8 @@ def night(tmp_path_factory):
     (desk / "contract.toml").write_text(CONTRACT)
     past = written(patients(), desk / "past.csv")
     tonight = written(placed(patients(60, seed=7)), desk / "night.csv")
-    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--max-flag-rate", "0.3", "--jobs", "1"]
-    screen("train", past, "--contract", desk / "contract.toml", *quick, "--out", desk / "model")
+    roles = ("--contract", desk / "contract.toml", "--max-flag-rate", "0.3")
+    screen("train", past, *roles, *LOGISTIC, "--out", desk / "model")
     scored = screen("score", desk / "model", tonight, "--out", desk / "run", "--date", "2026-03-01")
     return desk, scored.stdout + scored.stderr
 

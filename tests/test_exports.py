@@ -168,12 +168,8 @@ def test_a_quiet_night_is_a_valid_bundle_and_tables_of_headers(run, tmp_path):
 
 def test_omop_has_a_row_a_person_and_its_definition(model, tmp_path):
     """Of a night whose ids are person ids."""
-    score(
-        model,
-        patients(60, seed=7).assign(patient=[*map(str, range(60))]),
-        tmp_path / "run",
-        date="2026-03-01",
-    )
+    night = patients(60, seed=7).assign(patient=[*map(str, range(60))])
+    score(model, night, tmp_path / "run", date="2026-03-01")
     out = exported(tmp_path / "run", tmp_path / "omop", "omop", "--definition", "70")
     cohort, definition = (pd.read_csv(out / f"{name}.csv") for name in ("cohort", "cohort_definition"))
     assert sorted(cohort["subject_id"]) == sorted(map(int, flagged_of(tmp_path / "run")["id"]))
@@ -293,11 +289,11 @@ def test_flagged_csv_has_the_promised_columns_and_with_a_ledger_the_state_of_eve
         assert (table["state"] == state).sum() == run.document["counts"][state.replace(" ", "_")] > 0
 
 
-def test_rows_of_a_group_have_the_state_of_their_patient(tissue, trained, tmp_path):
-    model, three = trained(tissue, "one_vs_rest", search=1, folds=4), voxels(3, 50, seed=9)
+def test_rows_of_a_group_have_the_state_of_their_patient(tissue_model, tmp_path):
+    three = voxels(3, 50, seed=9)
     with open_ledger(tmp_path / "screening.db", make=True) as ledger:
         for day, rows in ((1, three[three["patient"] != "P91"]), (2, three)):
-            run = score(model, rows, tmp_path / f"run{day}", date=f"2026-03-0{day}", ledger=ledger)
+            run = score(tissue_model, rows, tmp_path / f"{day}", date=f"2026-03-0{day}", ledger=ledger)
     found = listed(run).groupby("group")[["state", "nights"]].agg(set).to_dict("index")
     known, new = {"state": {"pending"}, "nights": {"2"}}, {"state": {"new"}, "nights": {"1"}}
     assert found == {"P90": known, "P91": new, "P92": known}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients, voxels, written
 
 from screening import load_model, read_cohort, train, validate
@@ -156,7 +156,7 @@ def test_the_command_writes_a_document_and_a_page_that_draws_again(
     logistic_model, elsewhere, found, tmp_path
 ):
     table, out = written(elsewhere, tmp_path / "elsewhere.csv"), tmp_path / "out"
-    told = json.loads(screen("validate", logistic_model, table, "--out", out, "--json").stdout)
+    told = as_json("validate", logistic_model, table, "--out", out)
     screen("validate", logistic_model, table, "--prevalence", "0.05", "--out", tmp_path / "rare")
     page = (out / "report.html").read_text()
     again = screen("report", out, "--out", tmp_path / "again.html")

@@ -23,11 +23,7 @@ from screening.factors import (
 from screening.kernels import FLOOR, Gaussian, Laplacian, input_distances, rescaled
 from screening.solvers import Problem, smo
 
-MAKERS = {
-    "one_class": lambda **given: OneClassSVM(nu=0.3, **given),
-    "two_class": lambda **given: TwoClassSVM(C=5.0, **given),
-    "multi_class": lambda **given: MultiClassSVM(C=5.0, **given),
-}
+MACHINES = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
 COMPOSED = [(name, kind) for name, factor in FACTORS.items() for kind in sorted(factor.machines)]
 
 
@@ -35,7 +31,7 @@ def fitted(name: str, kind: str, x: np.ndarray, codes: np.ndarray, **given):
     factor = FACTORS[name]()
     kernel = Gaussian() if "gaussian" in factor.kernels else Laplacian()
     y = {"two_class": (codes == codes.max()).astype(int)}.get(kind, codes)
-    return MAKERS[kind](kernel=kernel, factor=factor, **given).fit(x, y)
+    return MACHINES[kind](kernel=kernel, factor=factor, **given).fit(x, y)
 
 
 @pytest.mark.parametrize(("name", "kind"), COMPOSED)
@@ -44,7 +40,7 @@ def test_rescaled_kernel_is_still_a_kernel(name, kind):
     x, y = three_clouds(60)
     codes = np.unique(y, return_inverse=True)[1]
     machine, none = (fitted(name, kind, x, codes, passes=passes) for passes in (1, 0))
-    plain = MAKERS[kind](kernel=none.kernel).fit(x, {"two_class": codes == 2}.get(kind, codes))
+    plain = MACHINES[kind](kernel=none.kernel).fit(x, {"two_class": codes == 2}.get(kind, codes))
 
     gram = machine.kernel_(x, x)
     for c in machine.factor_at(x).T:
@@ -144,7 +140,6 @@ def test_limit_of_a_factor_gives_k_back(machine):
 
 N_FEATURES = (2, 50)
 PASSES = 2
-MACHINES = {"one_class": OneClassSVM, "two_class": TwoClassSVM, "multi_class": MultiClassSVM}
 
 
 def rows(n_features: int, n_rows: int = 150) -> tuple[np.ndarray, np.ndarray]:
@@ -164,9 +159,8 @@ def test_decisions_are_finite_and_spread_after_every_pass(name, kind, n_features
         decisions = machine._passes.decisions(x, upto=passes)
         assert np.isfinite(decisions).all()
         # Where every row of a large c is of one class, f is rightly 1 there and all but 1 elsewhere.
-        moved = (
-            decisions - {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[kind == "one_class"]
-        )
+        constant = {True: 0.0, False: machine._passes.chain[passes].dual.intercept}[kind == "one_class"]
+        moved = decisions - constant
         assert np.all(np.ptp(moved, axis=0) > 1e-9 * np.abs(moved).max(axis=0))
 
 

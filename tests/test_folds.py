@@ -113,12 +113,7 @@ def test_voxels_of_one_patient_are_cut_into_slabs_and_that_is_said():
 @pytest.mark.parametrize(
     ("groups", "target", "folds", "words"),
     [
-        (
-            None,
-            [0] * 50 + [1] * 3,
-            3,
-            "3 row(s) of the rarer class for 5 folds: validated by 3 folds instead",
-        ),
+        (None, [0] * 50 + [1] * 3, 3, "3 row(s) of the rarer class for 5 folds: validated by 3 folds"),
         ([*"aabb"], [0, 1, 0, 1], 2, "2 group(s) for 5 folds: validated by 2 folds instead"),
         ([*"abcdefg"], [0] * 5 + [1] * 2, 2, "2 group(s) of the rarer class for 5 folds"),
     ],

@@ -151,10 +151,8 @@ def test_scores_are_what_lightgbm_predicts_also_of_a_restored_model(rows, given,
 def test_without_lightgbm_boosting_is_not_among_all_and_says_what_it_needs(monkeypatch, tmp_path):
     """So does a stored model."""
     text = 'name = "mine"\ntitle = "Mine"\npaper = "None"\nmachine = "blend"\n'
-    blend, install = (
-        read_recipe(text + 'members = ["logistic", "boosting"]'),
-        r"install \"screening\[boosting\]\"",
-    )
+    blend = read_recipe(text + 'members = ["logistic", "boosting"]')
+    install = r"install \"screening\[boosting\]\""
     model = train(PAST, "boosting", search=1, forward=False, beside=(), **WHO)
     folder = save_model(model, tmp_path / "model")
     monkeypatch.setattr(boosting, "lightgbm", lambda: None)

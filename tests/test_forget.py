@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
 from flow_cohorts import patients, voxels, written
 from typer.testing import CliRunner
@@ -54,32 +54,26 @@ def table(n_rows: int, seed: int) -> pd.DataFrame:
     return rows
 
 
-def made(place: Path, ledger: str) -> Path:
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
     """A site: a model, two nights with pages and verdicts, a comparison."""
+    place = tmp_path_factory.mktemp("kept") / "site"
+    place.mkdir()
     (place / "cohort.toml").write_text(CONTRACT)
     written(table(120, 0), place / "past.csv")
     learn = [place / "past.csv", "--contract", place / "cohort.toml"]
-    rule = ["--max-flag-rate", 0.3]
-    screen("train", *learn, "--recipe", "svm_weighted", *QUICK, *rule, "--out", place / "models/a")
+    method = ["--recipe", "svm_weighted", "--max-flag-rate", 0.3]
+    screen("train", *learn, *method, *QUICK, "--out", place / "models/a")
     screen("compare", *learn, "--recipes", "logistic,svm", *QUICK, "--out", place / "runs/compared")
     for day in (1, 2):
         night, run = written(table(60, day), place / f"night{day}.csv"), place / f"runs/{day}"
-        words = ["--date", f"2026-03-0{day}", "--ledger", ledger, "--series", "ward-7", "--out", run]
+        ledger = ["--ledger", place / "screening.db"]
+        words = ["--date", f"2026-03-0{day}", *ledger, "--series", "ward-7", "--out", run]
         screen("score", place / "models/a", night, *words, "--publish", place / "pages")
-        said = {"format": 1, "run_id": read_document(run, "run")["run_id"], "site": "w", "initials": "ab"}
-        said["verdicts"] = [{"id": SECRET, "verdict": "confirmed", "note": NOTE}]
-        (place / "verdicts.json").write_text(json.dumps(said))
-        screen("review", run, place / "verdicts.json", "--ledger", ledger)
-    for left in ("past.csv", "night1.csv", "night2.csv", "verdicts.json"):
+        verdicts = verdict_file(run, [{"id": SECRET, "verdict": "confirmed", "note": NOTE}])
+        screen("review", run, verdicts, *ledger)
+    for left in ("past.csv", "night1.csv", "night2.csv", "runs/verdicts.json"):
         (place / left).unlink()
-    return place
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    place = tmp_path_factory.mktemp("kept") / "site"
-    place.mkdir()
-    made(place, str(place / "screening.db"))
     return place
 
 
@@ -99,13 +93,13 @@ def places(site: Path) -> list[object]:
     return [word for name, path in where.items() for word in (f"--{name}", path)]
 
 
-def told(site: Path, *words: object, ledger: str | None = None) -> dict:
-    where = ["--runs", site / "runs", "--pages", site / "pages", "--ledger", ledger or site / "screening.db"]
-    return json.loads(screen(*words, *where, "--json").stdout)
+def told(site: Path, *words: object) -> dict:
+    where = ["--runs", site / "runs", "--pages", site / "pages", "--ledger", site / "screening.db"]
+    return as_json(*words, *where)
 
 
-def forget(site: Path, *words: object, ledger: str | None = None) -> dict:
-    return told(site, "forget", SECRET, "--models", site / "models", *words, ledger=ledger)
+def forget(site: Path, *words: object) -> dict:
+    return told(site, "forget", SECRET, "--models", site / "models", *words)
 
 
 def naming(site: Path) -> list[str]:
@@ -200,15 +194,15 @@ def test_what_the_register_lists_is_erased_without_being_pointed_at(site):
         ["report", run, "--out", site / "out.html"],
     ):  # fmt: skip
         screen(*command, *ledger)
-    listed = json.loads(screen("status", *ledger, "--artefacts", "--json", code=5).stdout)["artefacts"]
-    said = json.loads(screen("forget", SECRET, *ledger, "--runs", site / "runs/compared", "--json").stdout)
+    listed = as_json("status", *ledger, "--artefacts", code=5)["artefacts"]
+    said = as_json("forget", SECRET, *ledger, "--runs", site / "runs/compared")
 
     assert sorted(each["what"] for each in listed) == ["case", "case", "export", *["page"] * 4]
     assert {(each["state"], each["mode"]) for each in listed} == {("as written", "0600")}
     assert naming(site) == []
     assert [Path(path).name for path in said["removed"]] == ["case.html", "flagged.csv"]
     assert len(said["pages"]) == 4 and (site / "other.html").exists()
-    assert json.loads(screen("forget", SECRET, *ledger, "--json").stdout)["removed"] == []
+    assert as_json("forget", SECRET, *ledger)["removed"] == []
     with open_ledger(site / "screening.db") as book:
         history(book, verify=True)
 
@@ -235,7 +229,7 @@ def test_a_moved_site_is_erased_where_it_lies_and_what_is_gone_is_asked_for_no_m
     shutil.rmtree(new / "compared")
     moved = ["ledger", "moved", ledger, "--reason", "new disk", "--from"]
     assert "nothing at or below" in screen(*moved, site.with_name("old"), code=2).stderr
-    said = json.loads(screen(*moved, site / "runs", *(["--to", new] if to else []), "--json").stdout)
+    said = as_json(*moved, site / "runs", *(["--to", new] if to else []))
     told = screen("forget", SECRET, "--ledger", ledger, code=0 if to else 5).stderr
 
     assert said == {"moved" if to else "gone": 2}
@@ -361,28 +355,16 @@ def test_a_damaged_model_and_a_page_that_no_run_accounts_for_are_named_and_the_r
     refused = screen("forget", SECRET, *places(site), code=5).stderr
     places_named = ("models/b", "kept.html", "2026-03-01.html", "2026-03-02.html")
     assert [name for name in places_named if name in refused] == ["models/b", "kept.html", "2026-03-02.html"]
-    left = [
-        "models/b/validation.parquet",
-        *(f"pages/{name}.html" for name in ("2026-03-02", "kept", "latest")),
-    ]
-    assert naming(site) == left
+    pages_left = [f"pages/{name}.html" for name in ("2026-03-02", "kept", "latest")]
+    assert naming(site) == ["models/b/validation.parquet", *pages_left]
 
 
 def test_a_patient_of_many_voxels_leaves_with_all_of_them(tmp_path):
     past = written(voxels(), tmp_path / "past.parquet")
-    words = [
-        "--label",
-        "tissue",
-        "--group",
-        "patient",
-        "--positive",
-        "lesion",
-        *QUICK,
-        "--recipe",
-        "logistic",
-    ]
+    who = ["--label", "tissue", "--group", "patient", "--positive", "lesion"]
+    method = ["--recipe", "logistic", "--max-flag-rate", 0.3]
     model, run, ledger = tmp_path / "models/v", tmp_path / "runs/1", tmp_path / "screening.db"
-    screen("train", past, *words, "--max-flag-rate", 0.3, "--out", model)
+    screen("train", past, *who, *method, *QUICK, "--out", model)
     screen("score", model, written(voxels(4, seed=1), tmp_path / "n.csv"), "--out", run, "--ledger", ledger)
     before = read_document(run, "run")
     for name in ("P10", "P00"):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from commands import screen
+from commands import LOGISTIC, WHO, screen
 from flow_cohorts import patients, written
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +14,6 @@ from screening.contract.contract import Contract
 from screening.data.ids import row_number_ids
 from screening.data.labels import alike
 from screening.errors import CohortError, UsageError
-
-QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--beside", "none"]
 
 
 def labelled(folder, slips, **roles):
@@ -99,7 +97,7 @@ def test_row_numbers_that_pose_as_ids_are_told(tmp_path, name, first):
 def test_a_table_without_ids_says_so_on_page_and_in_files_of_model_and_night(tmp_path):
     past = written(patients().drop(columns="patient"), tmp_path / "past.csv")
     night = written(patients(40, seed=1).drop(columns=["patient", "ill"]), tmp_path / "tonight.csv")
-    answer = screen("train", past, "--label", "ill", *QUICK, "--out", tmp_path / "model", "--json")
+    answer = screen("train", past, "--label", "ill", *LOGISTIC, "--out", tmp_path / "model", "--json")
     screen("score", tmp_path / "model", night, "--out", tmp_path / "run")
     documents = [json.loads(answer.stdout)]
     for folder in ("model", "run"):
@@ -112,8 +110,7 @@ def test_a_table_without_ids_says_so_on_page_and_in_files_of_model_and_night(tmp
 
 def test_train_tells_what_it_dropped_inferred_and_guessed_on_stderr_in_json_and_on_the_page(tmp_path):
     past = written(patients().assign(note="same"), tmp_path / "past.csv")
-    words = ("--label", "ill", "--id", "patient", *QUICK, "--out", tmp_path / "model")
-    answer = screen("train", past, *words, "--json")
+    answer = screen("train", past, *WHO, *LOGISTIC, "--out", tmp_path / "model", "--json")
     notes, page = json.loads(answer.stdout)["notes"], (tmp_path / "model" / "report.html").read_text("utf-8")
     for said in ("dropped, one value only: note", "inferred category: ward", "guessed role positive: yes"):
         assert any(said in note for note in notes)

@@ -76,6 +76,7 @@ CASE_STATES = {
         {"a": "ruled out", "b": "pending", "c": "pending"},
     ),
     "back after a night without a flag": (days((1, "a", HAS_NOT), (2, ""), (3, "a")), {"a": "new"}),
+    "a word on an earlier row": (days((1, "a", HAS_NOT), (2, ""), (3, "a"), (4, "a")), {"a": "pending"}),
     "nights without a run do not break a row": (days((1, "a"), (9, "a")), {"a": "pending"}),
     "an old night entered late": (days((1, "a"), (3, "b"), (2, "ab")), {"a": "pending", "b": "new"}),
     "the later night's word": (days((2, "a", HAS_NOT), (1, "a", HAS), (3, "a")), {"a": "ruled out"}),

@@ -1,12 +1,11 @@
 """Whatever a night's table looks like: a page, or exit 3 naming the column."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients, written
 from typer.testing import CliRunner
 
@@ -101,6 +100,5 @@ def test_rows_of_an_unseen_category_are_left_out_or_stop_the_night_by_the_contra
     out = ("--out", tmp_path / "run")
     stopped = screen("score", models / "stop", models / "night.csv", *out, code=3).stderr
     assert "ward" in stopped and "annex" not in stopped and not (tmp_path / "run").exists()
-    answer = screen("score", models / "refuse_row", models / "night.csv", *out, "--json")
-    counts = json.loads(answer.stdout)["counts"]
+    counts = as_json("score", models / "refuse_row", models / "night.csv", *out)["counts"]
     assert (counts["read"], counts["scored"], counts["refused"]) == (30, 28, 2)

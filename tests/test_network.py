@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from commands import screen
+from commands import as_json, screen
 from flow_cohorts import patients, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,17 +77,13 @@ def first(site):
         return screen("--log", "json", "run", "NIGHT.toml", "--date", NIGHT, "--json", code=2)
 
 
-def told(answer) -> dict:
-    return json.loads(answer.stdout)
-
-
 def states(lines) -> list[tuple[str, str, str]]:
     return [(line["series"], line["night"], line["status"]) for line in lines]
 
 
 def test_first_night_of_a_site(site, first):
     """One series that fails stops no other, and missed nights are caught up."""
-    answer = told(first)
+    answer = json.loads(first.stdout)
 
     assert states(answer["series"]) == [("ward-a", NIGHT, "published"), ("ward-b", NIGHT, "failed")]
     assert states(answer["caught_up"]) == [("ward-a", "2026-03-02", "published")]
@@ -105,7 +101,7 @@ def test_first_night_of_a_site(site, first):
 
 
 def test_overview_links_to_pages_that_are_there_and_names_no_patient(site, first):
-    page, series = (site / "pages" / f"{NIGHT}.html").read_text(), told(first)["series"][0]
+    page, series = (site / "pages" / f"{NIGHT}.html").read_text(), json.loads(first.stdout)["series"][0]
     names = [*patients(60, seed=1)["patient"], *patients(60, seed=2)["patient"]]
     (memory,) = [each for each in series["attention"] if each["code"] == "over_memory"]
 
@@ -138,7 +134,7 @@ def test_a_table_that_was_scored_is_left_alone_and_a_table_that_came_late_is_not
     before = scored.stat().st_mtime_ns
     table(again, "b", 3, seed=3)
     shutil.copy("l.db", "older.db")
-    answer = told(screen(*run, "--json"))
+    answer = as_json(*run)
 
     assert states(answer["series"]) == [("ward-a", NIGHT, "unchanged"), ("ward-b", NIGHT, "published")]
     assert answer["caught_up"] == [] and scored.stat().st_mtime_ns == before
@@ -174,7 +170,7 @@ def test_a_night_that_somebody_else_writes_is_waited_for(again):
     guard = hold(again / "runs" / "ward-b" / NIGHT)
     guard.__enter__()
     threading.Timer(1, guard.__exit__, (None, None, None)).start()
-    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b", "--json"))
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, "--only", "ward-b")
     assert states(answer["series"])[1:] == [("ward-b", NIGHT, "published")]
 
 
@@ -195,7 +191,7 @@ def test_passwords_stand_in_no_list_of_processes_and_no_hook_inherits_them(again
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json", code=2))
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT, code=2)
     over.set()
     watcher.join()
 
@@ -211,7 +207,7 @@ def test_what_is_due_is_the_site_files_and_a_night_given_up_fails_it_no_longer(a
     assert "ward-b  no run has been published yet" in missing and "ok         ward-a" not in missing
     screen(*due, "--give-up", NIGHT, "--reason", "x", code=2)
     screen(*due, "--series", "ward-b", "--give-up", NIGHT, "--reason", "the analyser broke")
-    answer = told(screen("run", "NIGHT.toml", "--date", NIGHT, "--json"))
+    answer = as_json("run", "NIGHT.toml", "--date", NIGHT)
     assert states(answer["series"])[1:] == [("ward-b", NIGHT, "given up")]
     assert "the analyser broke" in (again / "pages" / "latest.html").read_text()
 
@@ -237,8 +233,8 @@ def test_of_two_tables_of_one_night_the_second_waits_and_is_refused(again, place
 def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand_as_they_are(again):
     table(again, "a", 3, seed=9)
     page = (again / "pages" / "ward-a" / "latest.html").read_bytes()
-    run = ("run", "NIGHT.toml", "--date", NIGHT, "--json", "--only")
-    of_b, of_a = (told(screen(*run, name, code=2))["series"] for name in ("ward-b", "ward-a"))
+    run = ("run", "NIGHT.toml", "--date", NIGHT, "--only")
+    of_b, of_a = (as_json(*run, name, code=2)["series"] for name in ("ward-b", "ward-a"))
     assert states(of_b) == [("ward-a", NIGHT, "left out"), ("ward-b", NIGHT, "failed")]
     assert "another table for the night" in of_a[0]["said"]
     assert (again / "pages" / "ward-a" / "latest.html").read_bytes() == page
@@ -247,8 +243,8 @@ def test_of_the_series_asked_for_a_changed_table_is_refused_and_the_others_stand
 def test_a_model_by_another_rule_than_the_agreed_one_is_refused(again):
     (again / "NIGHT.toml").write_text(SITE.replace('shadow = ["m2"]', "rule = {max_flag_rate = 0.2}"))
     table(again, "a", 4, seed=4)
-    words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a", "--json"]
-    said = told(screen(*words, code=4))["series"][0]["said"]
+    words = ["run", "NIGHT.toml", "--date", "2026-03-04", "--only", "ward-a"]
+    said = as_json(*words, code=4)["series"][0]["said"]
     assert "agreed for the series (at most 20 flags per 100 rows)" in said
 
 

@@ -16,7 +16,7 @@ from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
-from commands import screen
+from commands import LOGISTIC, WHO, screen
 from flow_cohorts import patients, written
 
 from screening import MaxFlagRate, save_model
@@ -200,7 +200,6 @@ def test_the_container_runs_as_nobody_special_on_a_read_only_root_with_pinned_im
 RUNBOOK = re.findall(
     r"```sh\n(.*?)```", (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"), re.DOTALL
 )
-QUICK = ["--search", "1", "--folds", "3", "--repeats", "1", "--jobs", "1", "--beside", "none"]
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs sqlite3")
@@ -209,8 +208,8 @@ def test_the_runbook_can_be_followed_from_top_to_bottom(tmp_path):
     place, backup, model = tmp_path / "lib", tmp_path / "backups", tmp_path / "lib/model"
     (place / "in").mkdir(parents=True)
     backup.mkdir()
-    past = [written(patients(), tmp_path / "past.csv"), "--label", "ill", "--id", "patient", *QUICK]
-    screen("train", *past, "--recipe", "logistic", "--max-flag-rate", 0.3, "--out", model)
+    past = written(patients(), tmp_path / "past.csv")
+    screen("train", past, *WHO, *LOGISTIC, "--max-flag-rate", 0.3, "--out", model)
     screen("approve", model, "--by", "A. Weber", "--reason", "a trial")
     night = written(patients(60, seed=7), place / "in/2026-03-01.csv")
     where = ["--ledger", place / "screening.db", "--series", "ward-7"]

@@ -1,28 +1,25 @@
-"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise; figures, as stored."""
+"""Thresholds: chosen by the stated rule, exactly, and honest about what they promise; figures, as stored.
+
+Rows alike in every value are flagged together: what is promised of them is what new ones get.
+"""
 
 import json
 from math import floor
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
 
-from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold
+from screening import GMean, MaxFlagRate, MinSensitivity, MissCost, Threshold, read_cohort, train
 from screening.errors import UsageError
 from screening.metrics.intervals import wilson
-from screening.metrics.operating_point import (
-    FLAG_EVERYTHING,
-    RULES,
-    ThresholdSelector,
-    choose,
-    excess,
-    overall,
-    pick,
-)
+from screening.metrics.operating_point import FLAG_EVERYTHING, RULES, choose, excess, overall, pick
 from screening.metrics.performance import curve, performance, rates, summary
+from screening.metrics.ties import alike, as_new
 from screening.schemas.figures import Observed, OperatingPoint, rule_named
 
 
@@ -173,12 +170,13 @@ def test_few_positives_are_said_aloud():
     assert none.ppv.high > 0 and none.nne.value is None
 
 
-@pytest.mark.parametrize(("alike", "said"), [(0, False), (2, False), (60, True)])
+@pytest.mark.parametrize(("alike", "said"), [(0, False), (20, False), (60, True)])
 def test_rows_that_share_a_score_beside_the_threshold_are_said_aloud(alike, said):
+    """Beside it, or a few rows away."""
     scores, y = labelled(600)
     threshold = choose(scores, y, MinSensitivity(0.8)).threshold
-    beside = np.flatnonzero(~y & (scores < threshold))[:alike]
-    scores[beside] = threshold - 1e-6
+    below = np.flatnonzero(~y & (scores < threshold))
+    scores[below[:alike]] = np.sort(scores[below])[-6]
     notes = choose(scores, y, MinSensitivity(0.8)).notes
     assert any("of the negatives have one of few scores" in note for note in notes) == said
 
@@ -211,30 +209,22 @@ def test_a_rule_out_of_range_is_refused(wrong):
             choose(np.arange(9.0), y, GMean())
 
 
-def test_flag_rate_and_predictive_values_have_the_ends_that_two_and_a_half_per_cent_lie_beyond():
-    scores, y = labelled()
-    point = choose(scores, y, Threshold(1.0, prevalence=0.1), seed=3)
-    choice = ThresholdSelector.of(scores, y, None, 3, None, None)
-    drawn = choice.evidence(1.0, point.rule).drawn(0.1, 3)
-
-    for name, value in (("ppv", point.ppv.value), ("flag_rate", point.flag_rate.value)):
-        low, high = np.quantile(drawn[name], [0.025, 0.975])
-        assert getattr(point, name).low == pytest.approx(min(low, value))
-        assert getattr(point, name).high == pytest.approx(max(high, value))
-
-
 def width(figures: Observed | OperatingPoint, name: str) -> float:
     return getattr(figures, name).high - getattr(figures, name).low
 
 
 def test_what_is_not_known_of_the_prevalence_widens_what_depends_on_it():
+    """Of a rare condition nearly all flags are false ones: they are as sure as the specificity."""
     scores, y = labelled()
+    rare = choose(scores, y, Threshold(1.0, prevalence=0.001))
     estimated = choose(scores, y, Threshold(1.0))
     stated = choose(scores, y, Threshold(1.0, prevalence=float(y.mean())))
     for name in ("ppv", "npv", "nne"):
         assert getattr(estimated, name).value == pytest.approx(getattr(stated, name).value)
         assert width(estimated, name) > 1.1 * width(stated, name)
     assert estimated.sensitivity.high == stated.sensitivity.high
+    assert rare.flag_rate.value == pytest.approx(1 - rare.specificity.value, abs=0.001)
+    assert width(rare, "flag_rate") == pytest.approx(width(rare, "specificity"), rel=0.05)
 
 
 def test_folds_that_disagree_widen_specificity_alone():
@@ -279,10 +269,14 @@ def test_a_patients_repeated_rows_do_not_make_the_promise_stronger():
 
 
 def test_groups_widen_every_interval():
-    """Groups of one row are independent rows; the best of many settings is ranked less surely."""
+    """Groups of one row are independent rows; the best of many settings is ranked less surely.
+
+    Folds of whole groups differ by the groups in them, which adds nothing.
+    """
     scores, y, group = grouped()
     rows, patients = performance(scores, y, 0.5), performance(scores, y, 0.5, group)
     alone = choose(scores, y, GMean(), np.arange(len(y)))
+    dealt, whole = (choose(scores, y, Threshold(0.5), group, fold=fold) for fold in (group % 5, None))
     one, best = (summary(*labelled(), n_settings=n) for n in (1, 24))
 
     assert patients.sensitivity.value == rows.sensitivity.value
@@ -290,13 +284,14 @@ def test_groups_widen_every_interval():
         assert width(patients, name) > width(rows, name)
     assert alone.replace(n_groups=None) == choose(scores, y, GMean())
     assert alone.n_groups == len(y)
+    assert dealt.specificity == whole.specificity
     assert width(best, "auroc") > 1.1 * width(one, "auroc")
 
 
 @pytest.mark.parametrize("group", [None, grouped()[2]], ids=["rows", "groups"])
 def test_every_figure_survives_a_file_without_losing_a_bit(group):
     scores, y, _ = grouped()
-    made = [*ThresholdSelector.of(scores, y, group, 0, np.arange(len(y)) % 5, None).points(None)]
+    made = [choose(scores, y, rule, group, fold=np.arange(len(y)) % 5) for rule in RULES]
     made += [curve(scores, y, group), summary(scores, y, group)]
     for figures in made:
         text = json.dumps(figures.to_dict(), allow_nan=False)
@@ -329,6 +324,14 @@ def test_a_promise_about_new_groups_that_few_cannot_bear_is_taken_back_aloud(n_g
     assert (point.sensitivity.value < 0.9) == taken_back
 
 
+def test_a_promise_is_worth_what_groups_tell_of_the_cases_below_it():
+    """Two groups hold all high scores, which says nothing of who is missed."""
+    group, y = np.repeat(np.arange(20), 20), np.arange(400) % 4 > 0
+    scores = np.random.default_rng(0).normal(size=400) + 10 * (group < 2)
+    by_group, by_row = (choose(scores, y, MinSensitivity(0.9), each) for each in (group, None))
+    assert by_group.threshold == by_row.threshold
+
+
 def test_observed_shares_are_those_of_scikit_learn():
     """A night without positives still has a specificity and a flag rate."""
     scores, y = labelled()
@@ -341,3 +344,94 @@ def test_observed_shares_are_those_of_scikit_learn():
     assert night.sensitivity.value is night.ppv.value is night.auroc.value is None
     assert night.specificity.value == 0.75
     assert 0 < night.flag_rate.low < night.flag_rate.value == 0.25 < night.flag_rate.high
+
+
+# How many of 1,000 people answer three questions so, and how many of those are ill.
+ANSWERS = {
+    (0, 0, 0): (400, 30), (1, 0, 0): (250, 25), (0, 1, 0): (150, 30), (1, 1, 0): (100, 35),
+    (0, 1, 1): (60, 40), (1, 1, 1): (40, 36),
+}  # fmt: skip
+
+
+def answered(rng, people: int = 1000) -> pd.DataFrame:
+    kinds = rng.choice(len(ANSWERS), people, p=[n / 1000 for n, _ in ANSWERS.values()])
+    share = np.array([ill / n for n, ill in ANSWERS.values()])
+    table = pd.DataFrame(np.array([*ANSWERS])[kinds], columns=["fever", "cough", "stay"])
+    return table.assign(ill=np.where(rng.random(people) < share[kinds], "yes", "no"))
+
+
+def past(folder, people: pd.DataFrame):
+    people.to_csv(folder / "past.csv", index=False)
+    return read_cohort(folder / "past.csv", label="ill", positive="yes")
+
+
+@pytest.mark.parametrize("recipe", ["logistic", "random_forest"])
+def test_what_is_promised_of_a_few_answers_is_what_new_people_get(tmp_path, recipe):
+    rng = np.random.default_rng(0)
+    model = train(past(tmp_path, answered(rng)), recipe, search=1, repeats=1, beside=(), jobs=1)
+    point = model.operating_points[0]
+    new = answered(rng, 20_000)
+    new.to_csv(tmp_path / "new.csv", index=False)
+
+    flagged, ill = model.score_frame(tmp_path / "new.csv")["flagged"].to_numpy(), new["ill"] == "yes"
+
+    assert flagged[ill].mean() == pytest.approx(point["sensitivity"]["value"], abs=0.06)
+    assert 1 - flagged[~ill].mean() == pytest.approx(point["specificity"]["value"], abs=0.05)
+    together = new.assign(flagged=flagged).groupby(["fever", "cough", "stay"])["flagged"].mean()
+    assert set(together) <= {0.0, 1.0}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(5, 90), st.floats(0, 1)), min_size=2, max_size=8),
+    st.sampled_from(RULES),
+    st.integers(0, 10_000),
+)
+def test_a_chosen_threshold_has_the_rates_of_new_rows_like_those_held_out(kinds, rule, seed):
+    rng = np.random.default_rng(seed)
+    numbers = np.repeat(np.arange(len(kinds)), [n for n, _ in kinds])
+    y = rng.random(len(numbers)) < np.array([share for _, share in kinds])[numbers]
+    y[:2] = True, False
+    scores = numbers + rng.normal(0, 0.2, len(numbers))
+
+    point = choose(scores, y, rule, alike=numbers)
+
+    new, held = as_new(scores, numbers) >= point.threshold, scores >= point.threshold
+    for rows in (y, ~y):
+        assert abs(new[rows].sum() - held[rows].sum()) <= max(0.03 * rows.sum(), 1)
+
+
+def test_no_threshold_is_chosen_where_chance_says_which_of_two_kinds_is_flagged():
+    """Two kinds score alike: half of each are flagged here, and all of one or the other of new rows."""
+    numbers = np.repeat(np.arange(5), 200)
+    scores = np.array([0.0, 1.0, 1.002, 2.0, 3.0])[numbers] + np.tile(np.linspace(-0.3, 0.3, 200), 5)
+    point = choose(scores, np.arange(1000) % 4 == 0, MaxFlagRate(0.65), alike=numbers)
+    assert 0.4 <= point.flag_rate.value < 0.45
+
+
+def test_where_the_rule_would_flag_nearly_everybody_the_nearest_threshold_stands_and_says_so():
+    numbers = np.repeat([0, 1], [400, 200])
+    y = np.concatenate([np.arange(400) < 20, np.arange(200) < 120])
+    scores = numbers + np.random.default_rng(0).normal(0, 0.01, 600)
+    cut, point = (choose(scores, y, MinSensitivity(0.9), alike=given) for given in (None, numbers))
+    assert cut.sensitivity.value >= 0.9 > point.sensitivity.value > 0.8
+    assert point.specificity.value == pytest.approx(380 / 460, abs=0.03)
+    assert "cannot be parted" in point.notes[0]
+
+
+def test_a_rule_that_would_flag_everybody_is_refused_with_what_to_do(tmp_path):
+    row = np.arange(500)
+    ill = np.where((row % 10 == 0) | (row < 50), "yes", "no")
+    people = pd.DataFrame({"fever": (row < 100).astype(int), "ill": ill})
+    with pytest.raises(UsageError, match=r"would flag every row: many cases have the same values.*--g-mean"):
+        train(past(tmp_path, people), "logistic", search=1, repeats=1, beside=(), jobs=1)
+
+
+def test_rows_are_numbered_only_where_one_stands_for_many():
+    """With rows of their own nothing changes."""
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=300), rng.random(300) < 0.3
+    assert alike(rng.normal(size=(300, 3))) is None
+    assert alike(np.repeat(rng.normal(size=(100, 3)), 3, axis=0)) is None
+    assert len(np.unique(alike(np.array([[0.0, 1.0], [-0.0, 1.0]] * 20 + [[2.0, 1.0]])))) == 2
+    assert choose(scores, y, GMean()) == choose(scores, y, GMean(), alike=np.arange(300))

@@ -1,13 +1,12 @@
 """What a release wrote, every later version reads: models, runs and a ledger of each, in `tests/released`."""
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import screen
+from commands import as_json, screen
 
 from screening import load_model, score
 from screening.store.serialization import read_document
@@ -58,6 +57,6 @@ def test_ledger_of_a_release_verifies(released, tmp_path):
 
     screen("ledger", "rebuild", ledger)
 
-    history = json.loads(screen("history", "--ledger", ledger, "--verify", "--json").stdout)
+    history = as_json("history", "--ledger", ledger, "--verify")
     assert [run["night"] for run in history["runs"]].count(LAST_NIGHT) == len(KINDS)
     assert history["audit"]["verified"]

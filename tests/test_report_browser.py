@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser_pages import BOXES, WIDTH, on_paper, pressed
-from commands import screen
+from commands import as_json
 from flow_cohorts import patients, written
 from report_fixture import (
     changed,
@@ -334,10 +334,6 @@ HOSTILE_WARDS = {"icu": IMAGE, "medicine": SCRIPT, "surgery": f"{SUM} {TURNED} {
 IDS = (IMAGE, SCRIPT, SUM, f"12{TURNED}34", LONG, "\"'><b>&amp;", "\u05d0\u05d1 77", "00123")
 
 
-def told(*words: object) -> dict[str, Any]:
-    return json.loads(screen(*words, "--json").stdout)
-
-
 def attacked(table: pd.DataFrame) -> pd.DataFrame:
     names = [*IDS, *(f"{SUM} {i}" for i in range(len(IDS), len(table)))]
     table = table.assign(patient=names, ward=table["ward"].map(HOSTILE_WARDS))
@@ -354,19 +350,15 @@ def ward(tmp_path_factory):
     tonight.loc[: len(IDS) - 1, ["fever", "crp"]] = [38.2, 30.0]
     tonight = written(attacked(tonight), folder / f"{SUM} & night.csv")
     words = ("--label", "ill?</title>", "--id", "id <b>", "--recipe", "svm_weighted", "--jobs", 1)
-    told("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
+    as_json("train", past, *words, "--search", 1, "--folds", 3, "--out", folder / "model")
     ledger = ("--ledger", folder / "l.db", "--date", "2026-03-01")
-    told("score", folder / "model", tonight, "--out", folder / "run", *ledger)
-    told("explain", folder / "run", IMAGE, "--out", folder / "case.html")
-    told("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
+    as_json("score", folder / "model", tonight, "--out", folder / "run", *ledger)
+    as_json("explain", folder / "run", IMAGE, "--out", folder / "case.html")
+    as_json("history", "--ledger", folder / "l.db", "--out", folder / "history.html")
     return {
         "model": folder / "model" / "report.html", "run": folder / "run" / "report.html",
         "case": folder / "case.html", "history": folder / "history.html",
     }  # fmt: skip
-
-
-def words_of(view: Any) -> str:
-    return " ".join(view.evaluate("document.body.textContent").split())
 
 
 @pytest.mark.parametrize("page", ["model", "run", "case", "history"])
@@ -376,16 +368,6 @@ def test_nothing_in_a_hostile_table_acts_on_any_page(opened, ward, page):
     assert view.locator("img, b > script, iframe, title ~ title").count() == 0
     assert view.evaluate("document.querySelectorAll('script:not([type])').length") <= 1
     assert view.evaluate("document.documentElement.scrollWidth") <= 1100
-
-
-def test_hostile_ids_wards_and_columns_are_read_as_they_were_written(opened, ward):
-    view, _ = opened(ward["run"].read_text(encoding="utf-8"))
-    words = words_of(view)
-    assert all(text in words for text in (IMAGE, SCRIPT, "{{7*7}}{% raw %}", f"fever {IMAGE}", "00123"))
-    assert "12⟨U+202E⟩evil⟨U+200B⟩34" in words
-    assert "\u202e" not in words and "\u200b" not in words
-    assert "NGCOLUMN (10,000 characters)" in words and "B" * 2_000 not in words
-    assert "LONGTAIL (10,000 characters)" in words and "A" * 80 not in words
 
 
 def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened, ward, tmp_path):
@@ -407,5 +389,5 @@ def test_verdicts_on_hostile_ids_are_saved_letter_by_letter_and_read_back(opened
 
     assert content["site"] == "ward 3" and content["verdicts"][0]["note"] == "seen <here>"
     assert set(IDS) <= saved
-    assert told("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
+    assert as_json("review", run, tmp_path / "v.json", "--ledger", run.parent / "l.db")["new"] == len(saved)
     assert seen == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import sampled, screen
+from commands import WHO, sampled, screen, verdict_file
 from flow_cohorts import patients, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,9 +22,9 @@ from screening.ledger.model_registry import Judged, LastWord, judged, promote, r
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.model_selection import retraining
 from screening.report import render_model
+from screening.store.serialization import read_document
 
 QUICK = ["--recipe", "logistic", "--search", "1", "--repeats", "1", "--folds", "3"]
-WHO = ["--label", "ill", "--positive", "yes", "--id", "patient"]
 SERIES = "ward-7"
 
 
@@ -44,14 +44,12 @@ def ward(tmp_path_factory):
         place = written(table.drop(columns="ill"), folder / "in" / f"{night}.csv")
         where = ["--ledger", folder / "l.db", "--series", SERIES]
         screen("score", folder / "m", place, "--out", folder / night, "--date", night, *where)
-        run = json.loads((folder / night / "run.json").read_text())
+        run = read_document(folder / night, "run")
         ill = dict(zip(table["patient"], table["ill"] == "yes", strict=True))
         names = [*(case["id"] for case in run["cases"]), *sampled(run)]
         words = {name: "confirmed" if ill[name] else "ruled out" for name in names}
         entries = [{"id": name, "verdict": word} for name, word in words.items()]
-        saved = {"format": 1, "run_id": run["run_id"], "verdicts": entries}
-        (folder / "v.json").write_text(json.dumps(saved))
-        screen("review", folder / night, folder / "v.json", *where[:2])
+        screen("review", folder / night, verdict_file(folder / night, entries), *where[:2])
         verdicts |= words
     return folder, verdicts
 
@@ -108,10 +106,8 @@ def test_it_is_in_the_trail_and_in_force_nowhere_until_it_is_promoted(ward, next
 
     night = ["--out", folder / "third", "--date", "2026-03-03", *where]
     table = written(patients(60, seed=3).drop(columns="ill"), folder / "third.csv")
-    screen("promote", folder / "next", *where, "--reason", "newer", code=2)
     screen("score", folder / "next", table, *night, code=2)
     screen("score", folder / "next", table, *night, "--shadow")
-    screen("promote", folder / "next", *where, "--reason", "newer", code=2)  # a draft
     screen("approve", folder / "next", "--by", "A. Weber", "--reason", "newer", *where)
     screen("promote", folder / "next", *where, "--reason", "newer")
     screen("score", folder / "next", table, "--force", *night, "--out", folder / "in force")

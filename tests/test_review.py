@@ -1,7 +1,6 @@
 """From a night to its verdicts and the next night, by the commands; nothing of a patient on the way."""
 
 import hashlib
-import json
 import os
 import pwd
 import re
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
-from commands import sampled, screen
+from commands import LOGISTIC, as_json, sampled, screen, verdict_file
 from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
@@ -27,10 +26,6 @@ from screening.schemas.figures import GMean, MaxFlagRate
 from screening.store.loading import load_model
 from screening.store.model import save_model
 from screening.store.serialization import read_document
-
-
-def answer(*words: object) -> dict:
-    return json.loads(screen(*words, "--json").stdout)
 
 
 @pytest.fixture
@@ -56,24 +51,12 @@ def score(model, ward, number: int, *more: object) -> dict:
     return read_document(ward / f"run{number}", "run")
 
 
-def saved(run: dict, verdicts: list[dict], **more: object) -> dict:
-    return {"format": 1, "run_id": run["run_id"], "site": "", "initials": "xy", "verdicts": verdicts} | more
-
-
-def as_file(content: object, path) -> object:
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
-
-
 def test_two_nights_with_verdicts_between_them_add_up(model, ward):
     first = score(model, ward, 1)
     ids = [case["id"] for case in first["cases"] if int(case["id"][3:]) < 40]
-    given = [
-        {"id": ids[0], "verdict": "confirmed", "note": "line sepsis"},
-        {"id": ids[1], "verdict": "unsure"},
-    ]
-    given += [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
-    told = answer("review", ward / "run1", as_file(saved(first, given), ward / "v.json"))
+    given = [{"id": name, "verdict": "ruled out"} for name in sampled(first)]
+    given += [{"id": ids[0], "verdict": "confirmed", "note": "sepsis"}, {"id": ids[1], "verdict": "unsure"}]
+    told = as_json("review", ward / "run1", verdict_file(ward / "run1", given))
     second = score(model, ward, 2)
     counts, page = second["counts"], (ward / "run2" / "report.html").read_text()
     before, now = ({case["id"] for case in run["cases"]} for run in (first, second))
@@ -96,13 +79,13 @@ def test_the_same_night_twice_gives_the_same_bytes_and_one_row(model, ward):
     score(model, ward, 2)
     before = (ward / "run2" / "report.html").read_bytes()
     again = score(model, ward, 2)
-    runs = answer("history", "--verify")["runs"]
+    runs = as_json("history", "--verify")["runs"]
     forced = score(model, ward, 2, "--force")
 
     assert (len(runs), again["ledger"]["revision"], forced["ledger"]["revision"]) == (2, 1, 2)
     assert render_run(again).encode() == before
     assert b", revision 2 " in (ward / "run2" / "report.html").read_bytes()
-    assert len(answer("history", "--verify")["runs"]) == 3
+    assert len(as_json("history", "--verify")["runs"]) == 3
 
 
 def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward):
@@ -113,7 +96,7 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
         {"id": name, "verdict": "unsure"}, {"id": sampled(run)[0], "verdict": "unsure", "note": 3000 * "x"},
         {"id": sampled(run)[1], "verdict": "ruled out", "SECRET78": 1}, "SECRET79",
     ]  # fmt: skip
-    path = as_file(saved(run, given, run_id="other", format=2, site=5), ward / "v.json")
+    path = verdict_file(ward / "run1", given, run_id="other", format=2, site=5)
     told = screen("review", ward / "run1", path, code=3)
     assert told.stdout == ""
     assert "the verdicts cannot be read in 9 places" in told.stderr
@@ -121,11 +104,12 @@ def test_all_faults_of_a_file_of_verdicts_are_told_at_once_and_no_id(model, ward
     for content in ("{", '{"verdicts": 3}', "[" * 100_000):
         path.write_text(content)
         screen("review", ward / "run1", path, code=3)
-    assert sum(answer("history")["runs"][0]["verdicts"].values()) == 0
+    assert sum(as_json("history")["runs"][0]["verdicts"].values()) == 0
 
 
 def test_verdicts_need_the_ledger_the_run_was_scored_with(model, ward, monkeypatch):
-    verdicts = as_file(saved(score(model, ward, 1), []), ward / "v.json")
+    score(model, ward, 1)
+    verdicts = verdict_file(ward / "run1", [])
     words = ["score", model, ward / "night1.csv", "--out"]
     screen(*words, ward / "elsewhere", "--ledger", ward / "other.db", "--date", "2026-03-05")
     monkeypatch.delenv("SCREEN_LEDGER")
@@ -145,12 +129,12 @@ def test_a_patient_of_many_voxels_is_one_case(tmp_path):
         screen(*words, "--out", tmp_path / f"r{day}", "--accept-delivery", "the same images again")
     run = read_document(tmp_path / "r2", "run")
     flagged = [group["group"] for group in run["groups"] if group["flagged"]]
-    given = as_file(saved(run, [{"id": flagged[0], "verdict": "confirmed"}]), tmp_path / "v.json")
+    given = verdict_file(tmp_path / "r2", [{"id": flagged[0], "verdict": "confirmed"}])
 
     assert run["counts"]["cases"] == run["counts"]["pending"] == len(flagged) < run["counts"]["flagged"]
     assert set(sampled(run)).isdisjoint(flagged)
     assert len(flagged) + run["unflagged"]["cases"] == 4
-    assert answer("review", tmp_path / "r2", given, *ledger)["new"] == 1
+    assert as_json("review", tmp_path / "r2", given, *ledger)["new"] == 1
 
 
 def test_the_sample_of_the_unflagged_does_not_depend_on_batches_and_differs_by_night(model, ward):
@@ -171,9 +155,9 @@ def test_another_threshold_keeps_the_machine_says_why_and_is_recorded(model, war
     before = load_model(shutil.copytree(model, ward / "m"))
     reason = "ten reviews a night, no more"
     score(ward / "m", ward, 1)
-    told = answer("threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason)
+    told = as_json("threshold", ward / "m", "--max-flag-rate", "0.1", "--reason", reason)
     after = load_model(ward / "m")
-    (point,), (change,) = after.operating_points, answer("history", "--verify")["threshold_changes"]
+    (point,), (change,) = after.operating_points, as_json("history", "--verify")["threshold_changes"]
 
     assert (point["chosen_by"], point["reason"]) == ("screen threshold", reason)
     assert point["threshold"] > before.thresholds[0]
@@ -192,9 +176,9 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     where = ["--ledger", "screening.db", "--series", "ward-1"]
     first, second = ([f"night{day}.csv", "--date", f"2026-03-0{day}", *where, "--out"] for day in (1, 2))
     screen("score", model, *first, "r1")
-    told = answer("score", challenger, *first, "s1", "--shadow")
+    told = as_json("score", challenger, *first, "s1", "--shadow")
     page = (ward / "r1" / "report.html").read_bytes()
-    beside = answer("history", "--series", "ward-1", "--beside", told["model"])["beside"]
+    beside = as_json("history", "--series", "ward-1", "--beside", told["model"])["beside"]
 
     assert sorted(path.name for path in (ward / "s1").iterdir()) == ["run.json", "scores.parquet"]
     assert told["report"] is None and told["beside"] == beside
@@ -202,12 +186,12 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
     assert beside["one"]["only"] > 0 and 0 < beside["agreement"] < 1
     assert "in shadow" in screen("report", "s1", code=2).stderr
     screen("promote", challenger, "--reason", "a draft", *where, code=2)
-    approved = answer("approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where)
-    done = answer("promote", challenger, "--reason", "enough reviews", *where)
+    approved = as_json("approve", challenger, "--by", "A. Weber", "--reason", "fewer", *where)
+    done = as_json("promote", challenger, "--reason", "enough reviews", *where)
     assert done["champion"] == approved["id"] and done["beside"] == beside
     assert "scored with model" in screen("score", model, *second, "r2", code=2).stderr
     screen("score", challenger, *second, "r2")
-    (promotion,) = answer("history", "--verify")["promotions"]
+    (promotion,) = as_json("history", "--verify")["promotions"]
     assert (promotion["reason"], promotion["evidence"]) == ("enough reviews", beside)
     assert (ward / "r1" / "report.html").read_bytes() == page
     assert "--series" in screen("history", "--beside", "x", code=2).stderr
@@ -216,10 +200,10 @@ def test_a_challenger_is_scored_in_shadow_compared_and_promoted(model, ward):
 
 def test_verdicts_and_nights_go_to_the_series_that_is_named(model, ward, monkeypatch):
     run = score(model, ward, 1, "--series", "ward-2")
-    verdicts = as_file(saved(run, [{"id": run["cases"][0]["id"], "verdict": "ruled out"}]), ward / "v.json")
+    verdicts = verdict_file(ward / "run1", [{"id": run["cases"][0]["id"], "verdict": "ruled out"}])
     assert "not of series ward-1" in screen("review", "run1", verdicts, "--series", "ward-1", code=2).stderr
     screen("review", "run1", verdicts, "--series", "ward-2")
-    assert answer("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"] == 1
+    assert as_json("history", "--series", "ward-2")["runs"][0]["verdicts"]["ruled_out"] == 1
     words = ["score", model, ward / "night1.csv", "--out", "r"]
     assert "--series a b" in screen(*words, "--series", "a b", code=2).stderr
     monkeypatch.delenv("SCREEN_LEDGER")
@@ -274,7 +258,7 @@ def test_a_ledger_older_than_its_run_directories_is_gone_on_with_only_once_someb
     assert "is older than" in screen(*again, code=4).stderr
     assert "run2" in screen("status", "--ledger", *ledger, code=4).stderr
     assert "--reason" in screen("ledger", "accept", *ledger, code=2).stderr
-    assert answer("ledger", "accept", *ledger, "--reason", "restored after a fire") == {"accepted": 1}
+    assert as_json("ledger", "accept", *ledger, "--reason", "restored after a fire") == {"accepted": 1}
     screen(*again)
     screen("history", "--verify")
 
@@ -300,17 +284,12 @@ def test_a_directory_left_by_a_kill_before_its_night_was_entered_is_scored_again
     screen("history", "--verify")
 
 
-def test_a_model_of_several_watched_classes_keeps_its_calibration_under_the_same_rule(tmp_path):
-    past = written(voxels(10, 60), tmp_path / "past.parquet")
-    cohort = read_cohort(past, label="tissue", group="patient", positive=["lesion", "zone"], need_label=True)
-    model = train(cohort, "one_vs_rest", search=1, folds=4, repeats=2, rule=GMean(), jobs=1, beside=())
-    same = set_threshold(model, GMean(), "as it was")
+def test_another_threshold_of_one_watched_class_leaves_the_others():
+    classes = {"label": "tissue", "group": "patient", "positive": ["lesion", "zone"]}
+    model = train(voxels(10), "one_vs_rest", search=1, folds=4, repeats=1, rule=GMean(), beside=(), **classes)
     other = set_threshold(model, MaxFlagRate(0.05), "fewer", watched="lesion")
     lesion = model.watched.index("lesion")
 
-    assert same.thresholds.tolist() == model.thresholds.tolist()
-    assert same.calibration == pytest.approx(model.calibration)
-    assert same.validation["score"].tolist() == pytest.approx(model.validation["score"].tolist())
     assert other.thresholds[lesion] > model.thresholds[lesion]
     assert np.delete(other.thresholds, lesion) == pytest.approx(np.delete(model.thresholds, lesion))
     assert other.operating_points[1 - lesion]["chosen_by"] == "training"
@@ -331,19 +310,16 @@ def desk(tmp_path_factory):
     place = tmp_path_factory.mktemp("desk")
     (place / "cohort.toml").write_text(CONTRACT)
     past = [written(patients(), place / "past.csv"), "--contract", place / "cohort.toml"]
-    quick = ["--recipe", "logistic", "--search", "1", "--folds", "3", "--jobs", "1", "--beside", "none"]
-    screen("train", *past, *quick, "--max-flag-rate", 0.3, "--out", place / "model")
+    screen("train", *past, *LOGISTIC, "--max-flag-rate", 0.3, "--out", place / "model")
     night = written(patients(60, seed=7), place / "night.csv")
     screen("score", place / "model", night, "--out", place / "run", "--ledger", place / "screening.db")
     return place
 
 
 def review(desk, by: dict, *words: object, code: int = 0):
-    run = read_document(desk / "run", "run")
-    verdicts = [{"id": case["id"], "verdict": "ruled out"} for case in run["cases"][:2]]
-    content = {"format": 1, "run_id": run["run_id"], "verdicts": verdicts} | by
-    where = [desk / "run", as_file(content, desk / "verdicts.json"), "--ledger", desk / "screening.db"]
-    return screen("review", *where, *words, code=code)
+    cases = read_document(desk / "run", "run")["cases"][:2]
+    file = verdict_file(desk / "run", [{"id": case["id"], "verdict": "ruled out"} for case in cases], **by)
+    return screen("review", desk / "run", file, "--ledger", desk / "screening.db", *words, code=code)
 
 
 def reviewers_in(ledger) -> list[tuple[str, str]]:

@@ -31,12 +31,6 @@ def test_the_folder_holds_the_tables_that_the_script_makes(tmp_path):
         pd.testing.assert_frame_equal(table_of(name), table_of(name, tmp_path))
 
 
-@pytest.mark.parametrize(("tables", "label"), [(NOSOCOMIAL, "infected"), (PROSTATE, "gleason")])
-def test_a_night_is_the_labelled_night_without_its_label(tables, label):
-    _, night, labelled = map(table_of, tables)
-    pd.testing.assert_frame_equal(night, labelled.drop(columns=label))
-
-
 @pytest.mark.parametrize(
     ("contract", "name"), [("nosocomial", name) for name in NOSOCOMIAL] + [("prostate", PROSTATE[0])]
 )

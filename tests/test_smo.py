@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from independent import duals
 from independent.duals import certificate
-from machines_cohort import problem_of, quadratic_program, rows_and_labels, three_clouds, two_clouds
+from machines_cohort import problem_of, rows_and_labels, three_clouds, two_clouds
 
 from screening import OneClassSVM, TwoClassSVM, load_recipe, solvers
 from screening.kernels import Gaussian, Laplacian
@@ -40,25 +40,15 @@ def test_solution_agrees_with_libsvm(kind, kernel):
     assert np.abs(problem.gradient(ours.alphas) - problem.gradient(alphas)).max() <= 1e-3 * spread
 
 
-def interior_point(problem: Problem) -> np.ndarray:
-    """Independent solution; without an equality a slack variable takes up what the equality would fix."""
-    weights = problem.signs * problem.c
-    quadratic = weights[:, None] * problem.gram * weights
-    total = float(problem.upper.sum())
-    with_slack = (
-        np.pad(quadratic, (0, 1)), np.append(problem.linear, 0.0), np.append(problem.upper, 2.0 * total),
-        np.append(problem.signs, 1.0), total,
-    )  # fmt: skip
-    plain = (quadratic, problem.linear, problem.upper, problem.signs, problem.total)
-    return quadratic_program(*{True: with_slack, False: plain}[problem.total is None])[: len(problem.c)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_objective_is_that_of_an_interior_point_method(kind):
     x, y = rows_and_labels(80)
     problem = problem_of(kind, Gaussian(0.4)(x, x), x, y)
-    ours = smo.solve(problem, 1e-7)
-    best = problem.objective(np.clip(interior_point(problem), 0.0, problem.upper))
+    ours, weights = smo.solve(problem, 1e-7), problem.signs * problem.c
+    equality = {"no_equality": ()}.get(kind, (problem.signs[None], problem.total))
+    quadratic = weights[:, None] * problem.gram * weights
+    theirs = duals.quadratic_program(quadratic, problem.linear, problem.upper, *equality)
+    best = problem.objective(np.clip(theirs, 0.0, problem.upper))
     assert problem.objective(ours.alphas) == pytest.approx(best, rel=1e-5)
 
 
@@ -183,15 +173,9 @@ SEARCHED = {
 }  # fmt: skip
 
 
-def made(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, 4))
-    return x, (x[:, 0] + 0.7 * rng.normal(size=n) > 0.8).astype(int)
-
-
 @given(st.lists(st.floats(0.01, 1e3), min_size=2, max_size=5), st.floats(0.01, 30.0))
 def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma):
-    x, y = made(60)
+    x, y = two_clouds(60)
     signs, ones = np.where(y == 1, 1.0, -1.0), np.ones(len(x))
     cache = KernelCache(x)
     gram = cache.gram(Gaussian(gamma))
@@ -205,7 +189,7 @@ def test_whatever_the_path_of_costs_each_is_solved_to_the_tolerance(costs, gamma
 
 @pytest.mark.parametrize("machine", [TwoClassSVM(Gaussian(0.3), C=5.0), OneClassSVM(Gaussian(0.3))], ids=repr)
 def test_a_gram_beyond_the_memory_is_made_by_rows_to_the_same_decisions(machine):
-    x, y = made(2200)
+    x, y = two_clouds(2200)
     whole = machine.fit(x, y).decision_function(x)
     little = KernelCache(x, memory=1 << 20)
     assert isinstance(solvers.gram_within(Gaussian(0.3), little), KernelRows)

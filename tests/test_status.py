@@ -1,13 +1,11 @@
 """Status says of each series whether its night came, names the silent one, and waits for no closed ward."""
 
 import datetime
-import json
 import re
 from dataclasses import replace
 from itertools import chain, repeat
 
 import pytest
-from commands import screen
 from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger import enter
@@ -64,25 +62,14 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
 
 BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
 NEXT_NIGHT, GRACE = {"night": at(2).date()}, {"grace": datetime.timedelta(hours=7)}
+SHADOW = {"shadow": True}
 # When each night was entered, and which; then what is due when, whether that is fine, and what is said.
 PULSES = {
     "a back-fill": ([(3, 3, "m", {}), (5, 4, "m", BACK_FILL)], at(5, 9), {}, False, "none since"),
     "a wrong year": ([(3, 3, "m", {}), (5, 4, "m", WRONG_YEAR)], at(5, 9), {}, False, "none since"),
-    "a shadow": (
-        [(1, 1, "m", {}), (2, 2, "n", {"shadow": True})],
-        at(2, 9),
-        NEXT_NIGHT,
-        False,
-        "not published",
-    ),
+    "a shadow": ([(1, 1, "m", {}), (2, 2, "n", SHADOW)], at(2, 9), NEXT_NIGHT, False, "not published"),
     "within its grace": ([(1, 1, "m", {})], at(2, 6), NEXT_NIGHT | GRACE, True, "is due by 2026-01-02 07:00"),
-    "after its grace": (
-        [(1, 1, "m", {})],
-        at(2, 8),
-        NEXT_NIGHT | GRACE,
-        False,
-        "2026-01-02 is not published",
-    ),
+    "after its grace": ([(1, 1, "m", {})], at(2, 8), NEXT_NIGHT | GRACE, False, "02 is not published"),
     "a clock that went back": ([(3, 2, "m", {})], at(2, 7), {}, False, "is the clock right?"),
 }
 
@@ -160,17 +147,6 @@ def test_a_later_night_takes_it_back_and_a_back_fill_does_not(ledger):
             retire(ledger, series, reason)
     retirements = history(ledger, verify=True)["retirements"]
     assert [retirement["last"] for retirement in retirements] == ["2026-01-04", "2026-01-08", "2026-01-09"]
-
-
-def test_the_command_closes_and_status_exits_0(tmp_path):
-    with open_ledger(tmp_path / "l.db", make=True) as ledger:
-        enter(ledger, of_ward("ward-1", 4, "a"))
-        enter(ledger, of_ward("ward-2", 1, "a", night=datetime.date.today().isoformat()))
-    where = ["--ledger", tmp_path / "l.db"]
-    screen("status", "--night", "today", *where, code=5)
-    told = json.loads(screen("retire", "ward-1", "--reason", "closed", *where, "--json").stdout)
-    screen("status", "--night", "today", *where)
-    assert told["retired"] == "ward-1"
 
 
 def test_the_page_shows_a_promotion_on_its_charts_and_among_the_changes(tmp_path):

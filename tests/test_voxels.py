@@ -1,8 +1,7 @@
 """Voxel runs: volumes, clusters and slices, held to coordinates that can be counted by hand."""
 
 import base64
-import struct
-import zlib
+import io
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from image_folders import folder_of
 from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
+from PIL import Image
 from report_fixture import voxel_run
 
 from screening import read_cohort, score, train
@@ -26,19 +26,9 @@ ONES = np.ones(3)
 
 
 def decoded(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels and palette of a PNG, read chunk by chunk with its checksums."""
-    assert content[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks, at = {}, 8
-    while at < len(content):
-        (size,) = struct.unpack(">I", content[at : at + 4])
-        kind, body = content[at + 4 : at + 8], content[at + 8 : at + 8 + size]
-        assert struct.unpack(">I", content[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + body),)
-        chunks[kind], at = body, at + 12 + size
-    width, height, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
-    assert rest == [8, 3, 0, 0, 0]
-    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, width + 1)
-    assert (lines[:, 0] == 0).all()
-    return lines[:, 1:], np.frombuffer(chunks[b"PLTE"], np.uint8).reshape(-1, 3)
+    """Pixels and palette of a PNG."""
+    with Image.open(io.BytesIO(content)) as picture:
+        return np.asarray(picture), np.frombuffer(picture.palette.palette, np.uint8).reshape(-1, 3)
 
 
 @given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 7)))
@@ -85,11 +75,6 @@ def test_steps_and_slices_are_those_of_the_grid():
     assert fullest_slices(planes, 2) == [1.0, 5.0]
 
 
-@pytest.fixture(scope="module")
-def model(tissue, trained):
-    return trained(tissue, "one_vs_rest", search=1, folds=4)
-
-
 def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     """Patients of side x side x depth voxels with a bright block in the middle slice."""
     rng = np.random.default_rng(0)
@@ -103,9 +88,11 @@ def large(n_patients: int, side: int, depth: int) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_small_page(model, tmp_path):
+def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_small_page(
+    tissue_model, tmp_path
+):
     night = large(3, 64, 3)
-    run = score(model, written(night, tmp_path / "night.parquet"), tmp_path / "run", batch_rows=5000)
+    run = score(tissue_model, written(night, tmp_path / "night.parquet"), tmp_path / "run", batch_rows=5000)
     page = (run.directory / "report.html").read_text()
     found, flags = run.document["voxels"], pd.read_parquet(run.directory / "scores.parquet")["flagged"]
     first = found["patients"][0]
@@ -123,10 +110,10 @@ def test_a_run_tells_volume_clusters_and_pictures_of_the_fullest_slices_in_a_sma
     assert '"overlay"' not in page
 
 
-def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(model, tmp_path):
+def test_a_slice_wider_than_a_page_needs_is_drawn_coarser_and_keeps_its_flags(tissue_model, tmp_path):
     wide = large(1, 200, 2)
     wide.loc[wide["z"] == 0, ["t2", "adc"]] = -1.0
-    run = score(model, written(wide, tmp_path / "night.parquet"), tmp_path / "run")
+    run = score(tissue_model, written(wide, tmp_path / "night.parquet"), tmp_path / "run")
     chosen = run.document["voxels"]["patients"][0]["slices"][-1]
     pixels, palette = decoded(base64.b64decode(chosen["overlay"]))
     assert max(pixels.shape) <= 192

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
 
-from commands import screen
+from commands import screen, verdict_file
 from flow_cohorts import patients, written
+
+from screening.store.serialization import read_document
 
 QUICK = ("--recipe", "logistic", "--search", "1", "--folds", "2", "--repeats", "1", "--beside", "none")
 ROLES = ("--label", "ill", "--id", "patient", "--max-flag-rate", "0.3", "--jobs", "1")
-EMPTY = {"format": 1, "verdicts": []}
 
 
 def train(folder: Path, *more: object) -> tuple[object, ...]:
@@ -27,9 +27,9 @@ def laid(folder: Path) -> Path:
     screen(*train(folder), "--out", folder / "model")
     night = ("--date", "2026-03-01", "--ledger", folder / "screening.db")
     screen("score", folder / "model", folder / "tonight.csv", "--out", folder / "run", *night)
-    run = json.loads((folder / "run" / "run.json").read_bytes())
+    run = read_document(folder / "run", "run")
     judged = [{"id": case["id"], "verdict": "ruled out"} for case in run["cases"][:2]]
-    (folder / "verdicts.json").write_text(json.dumps(EMPTY | {"run_id": run["run_id"], "verdicts": judged}))
+    verdict_file(folder / "run", judged)
     return folder
 
 

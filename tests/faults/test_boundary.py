@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import screen
+from commands import as_json, screen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -245,7 +245,7 @@ def test_a_night_to_come_is_refused_and_not_believed(desk, tmp_path):
     words = ("score", folder / "model", folder / "tonight.csv", "--date", "2999-01-01", *ledger, *out)
     screen(*words, code=2)
     screen(*words, "--allow-future", "--accept-delivery", "the same table again")
-    (told,) = json.loads(screen("status", *ledger, "--max-age", "1000d", "--json").stdout)["series"]
+    (told,) = as_json("status", *ledger, "--max-age", "1000d")["series"]
     assert told["night"] == "2026-03-01"
 
 

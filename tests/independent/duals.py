@@ -22,6 +22,20 @@ def squared(x, z):
     return np.square(x[:, None, :] - z[None, :, :]).sum(axis=2)
 
 
+def quadratic_program(quadratic, linear, upper, rows=None, total=0.0, lower=0.0):
+    """min 1/2 a'Qa + p'a, lower <= a <= upper, each of rows @ a = total, by an interior point method."""
+    n = len(linear)
+    sides = np.vstack([np.eye(n), -np.eye(n)])
+    limits = np.concatenate([upper * np.ones(n), -lower * np.ones(n)])
+    finite = np.isfinite(limits)
+    equalities = () if rows is None else (matrix(rows), matrix(np.full(len(rows), total)))
+    found = solvers.qp(
+        matrix(quadratic + 1e-12 * np.eye(n)), matrix(linear), matrix(sides[finite]), matrix(limits[finite]),
+        *equalities, options=TIGHT,
+    )  # fmt: skip
+    return np.array(found["x"]).ravel()
+
+
 def two_class(gram, signs, upper):
     """Alphas (n,) and intercept of a C-SVC with an upper bound a row."""
     machine = SVC(kernel="precomputed", C=1.0, tol=1e-9, max_iter=2_000_000)
@@ -33,13 +47,7 @@ def two_class(gram, signs, upper):
 
 def two_class_by_interior_point(gram, signs, upper):
     """As two_class, for a Gram so singular that libsvm does not settle; alphas are then one of many."""
-    n = len(signs)
-    found = solvers.qp(
-        matrix(signs[:, None] * gram * signs + 1e-12 * np.eye(n)), matrix(-np.ones(n)),
-        matrix(np.vstack([-np.eye(n), np.eye(n)])), matrix(np.concatenate([np.zeros(n), np.full(n, upper)])),
-        matrix(signs.reshape(1, -1)), matrix(0.0), options=TIGHT,
-    )  # fmt: skip
-    alphas = np.array(found["x"]).ravel()
+    alphas = quadratic_program(signs[:, None] * gram * signs, -np.ones(len(signs)), upper, signs[None])
     free = (alphas > 1e-6 * upper) & (alphas < (1 - 1e-6) * upper)
     return alphas, float(np.median((signs - gram @ (alphas * signs))[free]))
 
@@ -57,27 +65,11 @@ def one_class(gram, nu):
 def crammer_singer(gram, codes, n_classes, upper):
     """A (n, k): min 1/2 sum_m a_m'Ka_m + sum A_im (1 - [y_i = m]), A_im <= C [y_i = m], rows sum to 0."""
     n = len(gram)
-    own = np.eye(n_classes)[codes]
-    quadratic = np.kron(np.eye(n_classes), gram + 1e-12 * np.eye(n))
-    linear = (1 - own).T.ravel()
-    bound = (upper * own).T.ravel()
+    own = np.eye(n_classes)[codes].T
     rows = np.kron(np.ones((1, n_classes)), np.eye(n))
-    found = solvers.qp(
-        matrix(quadratic), matrix(linear), matrix(np.eye(n * n_classes)), matrix(bound),
-        matrix(rows), matrix(np.zeros(n)), options=TIGHT,
-    )  # fmt: skip
-    return np.array(found["x"]).reshape(n_classes, n).T
-
-
-def box(quadratic, upper):
-    """min 1/2 a'Ga - 1'a over 0 <= a <= upper."""
-    n = len(quadratic)
-    found = solvers.qp(
-        matrix(quadratic + 1e-12 * np.eye(n)), matrix(-np.ones(n)),
-        matrix(np.vstack([-np.eye(n), np.eye(n)])),
-        matrix(np.concatenate([np.zeros(n), np.full(n, float(upper))])), options=TIGHT,
-    )  # fmt: skip
-    return np.array(found["x"]).ravel()
+    quadratic = np.kron(np.eye(n_classes), gram)
+    alphas = quadratic_program(quadratic, (1 - own).ravel(), upper * own.ravel(), rows, lower=-np.inf)
+    return alphas.reshape(n_classes, n).T
 
 
 def certificate(problem: Problem, alphas: np.ndarray) -> tuple[float, float]:

@@ -286,7 +286,8 @@ def simplified(x, codes, z, C, gamma):
     k = codes.max() + 1
     gram = gaussian(x, x, gamma)
     same = codes[:, None] == codes
-    alphas = duals.box(np.where(same, gram * k / (k - 1), -gram * k / (k - 1) ** 2), C)
+    quadratic = np.where(same, gram * k / (k - 1), -gram * k / (k - 1) ** 2)
+    alphas = duals.quadratic_program(quadratic, -np.ones(len(x)), C)
     own = np.eye(k)[codes]
     return gaussian(z, x, gamma) @ (alphas[:, None] * (own - (1 - own) / (k - 1)))
 
