@@ -59,8 +59,8 @@ def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, enc
     cohort = read_cohort(written(tmp_path, text, encoding=encoding), id="id")
     assert cohort.id.tolist() == ["Müller", "Åse"]
     assert cohort.features["größe"].tolist() == [1.5, 2.5]
-    assert cohort.source.of_csv("delimiter") == delimiter
-    assert cohort.source.of_csv("encoding") == encoding
+    assert cohort.source.to_dict()["delimiter"] == delimiter
+    assert cohort.source.to_dict()["encoding"] == encoding
     assert encoding in cohort.notes[0]
 
 

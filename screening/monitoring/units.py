@@ -152,11 +152,7 @@ def quantity_named(name: str) -> Quantity | None:
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
-    named = [
-        quantity
-        for quantity in QUANTITIES
-        if any(words >= {*name.split("_")} for name in quantity.words.split())
-    ]
+    named = [kind for kind in QUANTITIES if any(words >= {*one.split("_")} for one in kind.words.split())]
     return named[0] if len(named) == 1 else None
 
 

@@ -20,7 +20,6 @@ from screening.metrics.calibration import p_values
 from screening.metrics.performance import per_class, performance, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
-from screening.monitoring.drift import Gates
 from screening.registry import optional
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
@@ -184,7 +183,7 @@ class Summary:
         if groups is not None:
             display = self._display([sampled.id for sampled in sample])
             sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
-        cases = self._listed(rows, discoveries)
+        cases, drift = self._listed(rows, discoveries), stream.gates.facts() if stream.gates else {}
         days, read = [str(day.astype("datetime64[D]")) for day in self.days], self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
@@ -202,7 +201,18 @@ class Summary:
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
-            data=self._features(stream.gates),
+            # Every feature tonight beside training, as far as the gates know.
+            data=[
+                NightFeature(
+                    name=feature.name,
+                    type=feature.type,
+                    unit=feature.unit,
+                    missing=self.missing[feature.name] / max(self.n_scored, 1),
+                    missing_training=model.facts.training.missing[feature.name],
+                    **(vars(drift[feature.name]) if feature.name in drift else {}),
+                )
+                for feature in model.facts.training.features
+            ],
             groups=self._listed_groups(discoveries),
             score_counts={
                 name: ReachingCounts(thresholds=thresholds.tolist(), counts=count.tolist())
@@ -248,21 +258,6 @@ class Summary:
         self.discoveries.add(p_values(self.model.calibration, tops))
         self._draw(self.groups["group"].filter(pa.array(~flagged)), np.zeros((~flagged).sum(), bool), {})
         return self.discoveries.facts("group", int(np.count_nonzero(flagged)))
-
-    def _features(self, gates: Gates | None) -> list[NightFeature]:
-        """Every feature tonight beside training, as far as the gates know."""
-        training, drift = self.model.facts.training, gates.facts() if gates else {}
-        return [
-            NightFeature(
-                name=feature.name,
-                type=feature.type,
-                unit=feature.unit,
-                missing=self.missing[feature.name] / max(self.n_scored, 1),
-                missing_training=training.missing[feature.name],
-                **(vars(drift[feature.name]) if feature.name in drift else {}),
-            )
-            for feature in training.features
-        ]
 
     def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""
