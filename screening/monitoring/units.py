@@ -51,9 +51,7 @@ class Conversion:
 
 
 CELSIUS, FAHRENHEIT = "degrees C", "degrees F"
-TEMPERATURE = Quantity(
-    "temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)),
-)  # fmt: skip
+TEMPERATURE = Quantity("temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)))
 MASS = (("kg", 1.0), ("g", 1000.0), ("lb", 2.20462))
 LENGTH = (("m", 1.0), ("cm", 100.0), ("mm", 1000.0), ("in", 39.3701))
 MOLAR = (("mol/L", 1e-3), ("mmol/L", 1.0), ("umol/L", 1e3), ("nmol/L", 1e6), ("pmol/L", 1e9))

@@ -7,15 +7,11 @@ import io
 import re
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from screening.errors import UsageError
 from screening.scoring.rows import FlaggedRows
 from screening.store.publishing import write_whole
-
-if TYPE_CHECKING:
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.worksheet._write_only import WriteOnlyWorksheet
 
 # Excel's own limit, a line for the header taken off.
 MOST_ROWS = (1 << 20) - 1
@@ -55,7 +51,7 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
     write_whole(out, content.getvalue())
 
 
-def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
+def _typed(sheet: Any, value: object) -> Any:
     from openpyxl.cell import WriteOnlyCell
 
     if not isinstance(value, str):
