@@ -11,10 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
+from screening.io.csv_files import SAMPLE_ROWS
 from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
-
-SAMPLE_ROWS = 2000
 
 
 class ExcelFile(TableFile):

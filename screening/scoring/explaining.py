@@ -24,6 +24,10 @@ from screening.scoring.rows import Rows, refuse_altered
 from screening.store.model import CHANCES, DISPLAY, Model, score_batch
 from screening.store.serialization import read_document
 
+SHOWN = 5
+# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
+BLOCK = 2048
+
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
     """One case a row of the night's table, each with the range of its rarity."""
@@ -73,11 +77,6 @@ class Top:
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
         return [case for cohort, rows in self.kept for case in explained(model, cohort, rows)]
-
-
-SHOWN = 5
-# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
-BLOCK = 2048
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
@@ -208,7 +207,8 @@ def explain(
     document = read_document(run, "run")
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
-    row = _row_named(Rows(scores), name)
+    named = Rows(scores).named(name, ["row", "score", "flagged"])
+    row = max(named, key=lambda one: one["score"], default=None)
     listed = {case["row"]: case | {"flagged": False} for case in document["near_misses"]}
     listed |= {case["row"]: case | {"flagged": True} for case in document["cases"]}
     case = None if row is None else listed.get(row["row"])
@@ -236,16 +236,6 @@ def explain(
     else:
         why = "this row was scored and not flagged, and reasons are kept for the nearest misses only"
     raise UsageError(f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again")
-
-
-def _row_named(rows: Rows, name: str) -> dict[str, Any] | None:
-    """Of the rows of this id, or else of the group of this id, the first with the highest score."""
-    for unit in ("id", "group"):
-        if unit in rows.schema.names:
-            named = rows.of(unit, name, ["row", "score", "flagged"])
-            if named:
-                return max(named, key=lambda row: row["score"])
-    return None
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:

@@ -132,9 +132,14 @@ class Rows:
                     yield pa.ipc.open_file(file).read_all().sort_by("rank")
                 piece.unlink()
 
-    def of(self, unit: str, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Some columns of the rows whose `id` or `group` is this one."""
-        return pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name).to_pylist()
+    def named(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Some columns of the rows of this id or, where there are none, of the group of this id."""
+        for unit in ("id", "group"):
+            if unit in self.schema.names:
+                rows = pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name)
+                if rows.num_rows:
+                    return rows.to_pylist()
+        return []
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Those of some ids, of groups where rows come in groups, that have no row."""
