@@ -210,6 +210,8 @@ def test_a_p_value_is_as_often_small_as_it_says():
     rng = np.random.default_rng(0)
     p = [drift_of(rng.normal(size=200), rng.normal(size=100)).p for _ in range(300)]
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.08
+    # Of twenty deals of three and three rows, two part them so.
+    assert shift([3, 0], [0, 3]).p == pytest.approx(0.1, abs=0.02)
 
 
 def test_half_a_standard_deviation_is_seen_in_three_hundred_rows_and_nothing_where_there_is_none():

@@ -138,7 +138,7 @@ def test_a_promise_no_rank_can_keep_flags_everything_and_says_so():
     unsure = choose(*labelled(200, 0.1), MinSensitivity(0.9, confidence=0.95))
     sensitivity, flag_rate = point.sensitivity, point.flag_rate
 
-    assert (point.threshold, sensitivity.value, point.specificity.value) == (FLAG_EVERYTHING, 1.0, 0.0)
+    assert (point.threshold, sensitivity.value, point.specificity.ends) == (FLAG_EVERYTHING, 1.0, (0, 0, 0))
     assert "every row is flagged" in point.notes[0]
     assert (sensitivity.low, flag_rate.low, flag_rate.high, point.npv.value) == (1, 1, 1, None)
     assert point.ppv.value == pytest.approx(0.1)
@@ -167,6 +167,7 @@ def test_few_positives_are_said_aloud():
     assert f"with 24 positives, sensitivity 0.92 is known to ± {reach:.2f}" in point.notes
     assert 0.1 < reach < 0.14
     assert none.sensitivity.value == none.sensitivity.low == none.ppv.value == none.ppv.low == 0
+    assert none.sensitivity.high == pytest.approx(0.2, abs=0.001)
     assert none.ppv.high > 0 and none.nne.value is None
 
 
