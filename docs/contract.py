@@ -51,7 +51,7 @@ def rows(model: type[BaseModel]) -> list[str]:
     schema = model.model_json_schema()
     lines = []
     for name, declared in schema["properties"].items():
-        if name in ("features", "format"):
+        if name == "features":
             continue
         default = ", needed" if name in schema.get("required", ()) else ""
         if declared.get("default") is not None:

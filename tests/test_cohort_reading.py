@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
-from screening.data.ids import id_shape, joined_shapes, other_shape
+from screening.data.ids import id_shape, other_shape
 from screening.data.reading import read_cohort
 from screening.errors import CohortError
 from screening.io.columns import absent
@@ -59,8 +59,8 @@ def test_delimiter_and_encoding_are_detected_and_stated(tmp_path, delimiter, enc
     cohort = read_cohort(written(tmp_path, text, encoding=encoding), id="id")
     assert cohort.id.tolist() == ["Müller", "Åse"]
     assert cohort.features["größe"].tolist() == [1.5, 2.5]
-    assert cohort.source.of_csv("delimiter") == delimiter
-    assert cohort.source.of_csv("encoding") == encoding
+    assert cohort.source.to_dict()["delimiter"] == delimiter
+    assert cohort.source.to_dict()["encoding"] == encoding
     assert encoding in cohort.notes[0]
 
 
@@ -200,8 +200,7 @@ PADDED = [f"{number:05}" for number in range(417, 30_000, 113)]
     ([f"{7919 * int(name):08x}" for name in PADDED], ["0a-b12c7", "deadbeef"], []),
 ])  # fmt: skip
 def test_ids_of_another_shape_are_those_that_no_other_patients_explain(past, tonight, words):
-    shapes = [id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight[:1], tonight[1:])]
-    differences = other_shape(shapes[0], joined_shapes(*shapes[1:]))
+    differences = other_shape(*(id_shape(np.array([*ids, None], dtype=object)) for ids in (past, tonight)))
     assert len(differences) == len(words)
     assert all(word in said for word, said in zip(words, differences, strict=True))
 

@@ -124,6 +124,22 @@ def test_a_recipe_file_with_such_a_number_is_refused_by_name(text):
             read_recipe(PLAIN + table, "mine.toml")
 
 
+def test_a_value_of_the_search_that_can_never_work_is_refused_by_its_place(tmp_path):
+    """The search would leave it out without a word; one that works beside another value stays."""
+    text = PLAIN + "[parameters]\ngamma = 'scale'\n[search.grid]\ngamma = ['scale', 'auto']"
+    file = tmp_path / "mine.toml"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(RecipeError, match=r"mine\.toml: search\.grid\.gamma: gamma must be .*'auto'"):
+        load_recipe(file)
+
+    both = "[factor]\ntype = 'bumps'\n[parameters]\npasses = 1\napproximation = 'none'\n[search.grid]\n"
+    file.write_text(PLAIN + both + "passes = [0, 1]\napproximation = ['none', 'nystroem']", encoding="utf-8")
+    assert load_recipe(file).search.grid["approximation"] == ["none", "nystroem"]
+    # A model holds its recipe as it was: this one was trained by the defaults.
+    assert read_recipe(text).search.grid["gamma"] == ["scale", "auto"]
+
+
 def test_unknown_recipe_or_parameter_is_refused_with_the_list(tmp_path):
     with pytest.raises(RecipeError, match="one_class_conformal"):
         load_recipe("no_such_recipe")

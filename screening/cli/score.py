@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -18,9 +18,6 @@ from screening.cli.console import ATTENTION, agreement, bar, in_a_row, print_ans
 from screening.errors import UsageError
 from screening.scoring import exports
 from screening.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from screening.store.publishing import PageFolder
 
 
 def score(
@@ -67,15 +64,23 @@ def score(
     from screening.ledger.history import compare_nights
     from screening.scoring import score as scoring
     from screening.store.loading import load_model
+    from screening.store.publishing import PageFolder, readers
     from screening.store.serialization import public_key
 
     logs.about(series=options.series_from(series), night=date)
-    pages = _pages(publish, mode, group, shadow)
+    if (mode or group) and publish is None:
+        raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
+    if shadow and publish is not None:
+        raise UsageError("a night in shadow has no page to --publish")
     signed_by = None if require_signature is None else public_key(require_signature)
     if force and not ledger:
         raise UsageError("--force makes a new revision in a ledger; give --ledger too")
     if series and not ledger:
         raise UsageError("--series is a name in a ledger; give --ledger too")
+    # What stands in the way of a copy is refused before the night is scored.
+    pages = None if publish is None else PageFolder(publish, readers(mode, group))
+    if pages is not None:
+        pages.prepare()
     # Before the ledger, which a command that is refused for its model does not begin.
     loaded = load_model(model, signed_by)
     with open_ledger(ledger, make=True) if ledger else nullcontext() as book, bar("Scoring") as progress:
@@ -118,21 +123,6 @@ def _in_words(answer: Mapping[str, Any]) -> dict[str, Any]:
     states = [(name, counts[name]) for name in CASE_COUNTS[1:] if counts[name] is not None]
     lines += [", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in states)] if states else []
     return {key: value for key, value in answer.items() if value or key == "attention"} | {"counts": lines}
-
-
-def _pages(publish: Path | None, mode: str | None, group: str | None, shadow: bool) -> PageFolder | None:
-    """Where a copy of the page goes; what stands in its way is refused before the night is scored."""
-    if publish is None:
-        if mode or group:
-            raise UsageError("--mode and --group are those of a copy for readers; give --publish too")
-        return None
-    if shadow:
-        raise UsageError("a night in shadow has no page to --publish")
-    from screening.store.publishing import PageFolder, readers
-
-    pages = PageFolder(publish, readers(mode, group))
-    pages.prepare()
-    return pages
 
 
 def _hand_out(

@@ -153,7 +153,6 @@ class Contract(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    format: Literal[1] = 1
     title: str | None = None
     """What stands at the head of every page."""
     intended_use: str | None = None
@@ -274,8 +273,7 @@ class Contract(BaseModel):
         """The nested form, ready for JSON; `feature_order` keeps the order where keys are sorted."""
         plain = self.model_dump(mode="json")
         features = plain.pop("features")
-        number = plain.pop("format")
-        return {"format": number, "cohort": plain, "features": features, "feature_order": [*features]}
+        return {"format": FORMAT, "cohort": plain, "features": features, "feature_order": [*features]}
 
     def to_toml(self, notes: Sequence[str] = ()) -> str:
         """A TOML text that `load` reads back, roles that matter on top, `notes` as comments at the end."""

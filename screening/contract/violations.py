@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -47,17 +48,17 @@ FAULTS = {
 }
 
 
+@dataclass
 class Violations:
     """Faults of a table by file, column and kind, and how many of its rows are left out."""
 
-    def __init__(self, contract: Contract):
-        self.contract = contract
-        self.whole: list[str] = []  # faults of the table as such
-        self.refused: dict[str, int] = {}  # rows left out, by reason
-        self.n_rows = 0
-        # The first few row numbers: memory does not grow with the table.
-        self._rows: dict[tuple[str, str, str], list[int]] = {}
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+    contract: Contract
+    whole: list[str] = field(default_factory=list)  # faults of the table as such
+    refused: dict[str, int] = field(default_factory=dict)  # rows left out, by reason
+    n_rows: int = 0
+    # The first few row numbers: memory does not grow with the table.
+    _rows: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+    _counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     @property
     def stopped(self) -> bool:

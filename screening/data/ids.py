@@ -76,18 +76,6 @@ def id_shape(ids: np.ndarray) -> IdShape | None:
     return IdShape(n_rows=len(texts), digits=digits, hex=hexadecimal - digits, **shape)
 
 
-def joined_shapes(first: IdShape | None, second: IdShape | None) -> IdShape | None:
-    """The shape of the rows of both, such as two batches of a table."""
-    if first is None or second is None:
-        return first or second
-    counts = ("n_rows", "leading_zeros", "digits", "hex")
-    return IdShape(
-        shortest=min(first.shortest, second.shortest),
-        longest=max(first.longest, second.longest),
-        **{name: getattr(first, name) + getattr(second, name) for name in counts},
-    )
-
-
 def other_shape(past: IdShape, tonight: IdShape) -> list[str]:
     """In what tonight's ids are written unlike those of training, where no other patients explain it."""
     differences = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,16 +15,12 @@ from screening.io.columns import Columns, coded, stretches
 NORMAL = 1.4826
 
 
+@dataclass
 class GroupScales:
-    """Centre and spread of columns within groups: all rows are taken in, and then any are standardised."""
+    """Centre and spread of columns within groups: `add` takes in all rows, then any are standardised."""
 
-    def __init__(self, columns: Sequence[str]):
-        self.columns = columns
-        self._numbers: dict[str, int] = {}  # of the groups, in the order they come
-
-    def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch, in the order of the table; `group` has shape (n_rows,)."""
-        raise NotImplementedError
+    columns: Sequence[str]
+    _numbers: dict[str, int] = field(default_factory=dict)  # of the groups, in the order they come
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
@@ -43,14 +40,15 @@ class GroupScales:
         return {**features, **own}
 
 
+@dataclass
 class Moments(GroupScales):
     """Scales by mean and standard deviation; sums run row by row: any batch size gives the same bits."""
 
-    def __init__(self, columns: Sequence[str]):
-        super().__init__(columns)
-        self._sums = np.zeros((4, 0, len(columns)))  # shift, count, sum and sum of squares of x - shift
+    def __post_init__(self) -> None:
+        self._sums = np.zeros((4, 0, len(self.columns)))  # shift, count, sum and sum of squares of x - shift
 
     def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch; `group` has shape (n_rows,)."""
         names, codes = coded(group)
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         rows = np.array(numbers, dtype=np.intp)[codes]
@@ -83,18 +81,18 @@ class Moments(GroupScales):
         return mean, spread
 
 
+@dataclass
 class Medians(GroupScales):
     """Scales by the median and 1.4826 times the median distance from it, or else the standard deviation.
 
     Rows of a group stand together: memory is bounded by the largest group, for a median needs all of it.
     """
 
-    def __init__(self, columns: Sequence[str]):
-        super().__init__(columns)
-        self._held: list[np.ndarray] = []  # rows of the group that is read
-        self._robust: list[list[tuple[float, float]]] = []
+    _held: list[np.ndarray] = field(default_factory=list)  # rows of the group that is read
+    _robust: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
+        """Take in the rows of one batch, in the order of the table; `group` has shape (n_rows,)."""
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
             if self._numbers.setdefault(name, len(self._numbers)) < len(self._numbers) - 1:

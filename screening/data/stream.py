@@ -18,7 +18,7 @@ from screening.contract.parsing import Typed, filled_down, read_coordinate, read
 from screening.contract.violations import UNSEEN, Fault, Violations, refuse_absent
 from screening.data.cohort import Cohort, joined
 from screening.data.ids import stems_of
-from screening.data.normalising import GroupScales, Medians, Moments
+from screening.data.normalising import Medians, Moments
 from screening.errors import CohortError
 from screening.io.columns import stretches
 from screening.io.opening import Readable, source_at
@@ -54,7 +54,7 @@ class CohortStream:
         self.n_rows = 0
         # Hashes of ids that repeat, where such rows are left out.
         self._repeats: np.ndarray | None = None
-        self._scales: list[GroupScales] | None = None  # Known once the whole table was read.
+        self._scales: list[Moments | Medians] | None = None  # Known once the whole table was read.
         self._display = contract.display if to_score else []
         self._columns = list(dict.fromkeys(filter(None, [*contract.columns(), *self._display, label])))
         refuse_absent(source, self._columns)

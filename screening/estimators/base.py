@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Hashable, Mapping
 from numbers import Integral
@@ -43,12 +42,6 @@ class Estimator(BaseEstimator):
     def lacks() -> str | None:
         """What must be installed before it can be fitted; None where nothing is missing."""
         return None
-
-    @classmethod
-    def recipe_parameters(cls) -> tuple[str, ...]:
-        """What a recipe's [parameters] may name of it."""
-        names = (name for name in inspect.signature(cls).parameters if name not in cls.composed)
-        return tuple("seed" if name == "random_state" else name for name in names)
 
     @property
     def linear(self) -> bool:

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from screening import solvers
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
@@ -19,6 +18,7 @@ from screening.estimators.schemes import SCHEMES, OneVsRest
 from screening.factors.first_pass import Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
+from screening.solvers import gram_within
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class MultiClassSVM(KernelClassifier):
     def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         cache, rows = fit.cache, fit.rows
         n_solutions = (fit.n_passes + 1) * len(self.classes_)
-        gram = solvers.gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)
+        gram = gram_within(fit.kernel, cache, n_solutions) if self.by_rows else cache.gram(fit.kernel)
         scheme = self._scheme(rows.codes, rows.weights)
         machines = fit_passes(
             cache,

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
-from screening import solvers
 from screening.estimators.kernel_machine import Fit, KernelMachine, Rows, rows_that_count
 from screening.estimators.landmarks import Landmarks
 from screening.estimators.passes import KernelExpansion, fit_passes
@@ -19,6 +18,7 @@ from screening.estimators.training import solved
 from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
+from screening.solvers import Problem, gram_within
 from screening.solvers.kernel_rows import Gram
 
 ON_BOUNDARY = 1e-9
@@ -94,7 +94,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):
     def _trained(self, factors: Sequence[Factor | None], fit: Fit) -> list[KernelExpansion]:
         n_rows, weights = len(fit.rows.x), fit.rows.weights
         # A one-class fit looks at a fifth of the Gram's rows or less: of many rows it makes them itself.
-        gram = solvers.gram_within(fit.kernel, fit.cache, n_solutions=0)
+        gram = gram_within(fit.kernel, fit.cache, n_solutions=0)
 
         def solve(factors: Sequence[np.ndarray]) -> list[DualSolution]:
             tol = self._tol(n_rows) / weights.max()
@@ -110,10 +110,10 @@ class OneClassSVM(OutlierMixin, KernelMachine):
             [one.moved(-ON_BOUNDARY * abs(float(one.last.dual.intercept[0]))) for one in machines]
         )
 
-    def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> solvers.Problem:
+    def _problem(self, gram: Gram, c: np.ndarray, weights: np.ndarray) -> Problem:
         ones = np.ones(len(weights))
         upper = weights / (self.nu * weights.sum())
-        return solvers.Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
+        return Problem(gram=gram, signs=ones, c=c, linear=0.0 * ones, upper=upper, total=1.0)
 
     def relative(self) -> OneClassSVM:
         """Itself, its decision in units of rho: a row far from all has -1, whichever rows were learned.

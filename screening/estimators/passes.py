@@ -114,11 +114,23 @@ class KernelExpansion:
         cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]
     ) -> KernelExpansion:
         """Inverse of ``state``; kernel and factor are the recipe's."""
+        chain, n_passes = list[Pass](), int(state["n_passes"])
+        for t in range(n_passes):
+            get, n_factors = under(state, f"pass{t}/"), 0
+            gap, n_iter = get["solved"]
+            dual = DualSolution(
+                get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
+            )
+            scale = Scale.from_state(get) if t + 1 < n_passes else None
+            if scale is not None and factor is not None:
+                n_factors = 1 if factor.scope == "joint" else len(dual.intercept)
+            remembered = (under(get, f"factor{m}/") for m in range(n_factors))
+            chain.append(Pass(dual, get["labels"], get["c"], scale, tuple(remembered)))
         return cls(
             kernel=replace(kernel, gamma=float(state["gamma"])),
             rows=state["rows"],
             support=state["support"],
-            chain=tuple(_pass_from(state, t, factor) for t in range(int(state["n_passes"]))),
+            chain=tuple(chain),
             factor=factor,
             class_counts=state["class_counts"],
         )
@@ -158,20 +170,6 @@ def _at(block: KernelBlock, step: Rescaling, cache: KernelCache) -> Rescaling:
         before = None if step.state.before is None else _at(block, step.state.before, cache)
         cache.solutions[name] = replace(step.state, block=block, before=before)
     return replace(step, state=cache.solutions[name])
-
-
-def _pass_from(state: Mapping[str, np.ndarray], t: int, factor: Factor | None) -> Pass:
-    get = under(state, f"pass{t}/")
-    scale = Scale.from_state(get) if t + 1 < int(state["n_passes"]) else None
-    gap, n_iter = get["solved"]
-    dual = DualSolution(
-        get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
-    )
-    n_factors = 0
-    if scale is not None and factor is not None:
-        n_factors = 1 if factor.scope == "joint" else len(dual.intercept)
-    remembered = (under(get, f"factor{m}/") for m in range(n_factors))
-    return Pass(dual, get["labels"], get["c"], scale, tuple(remembered))
 
 
 def under(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

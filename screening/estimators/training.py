@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from screening import solvers
 from screening.factors.first_pass import DualSolution
 from screening.kernels.kernel_cache import KernelCache
+from screening.solvers import KernelRows, Problem, Solution, solve, solve_each
 from screening.solvers.kernel_rows import Gram
 
 # A row whose alpha is below this share of the largest is no support vector.
@@ -38,11 +38,7 @@ class Training:
 
     def take(self, rows: np.ndarray) -> Training:
         """The same problem on some of its rows."""
-        gram = (
-            self.gram.part(rows)
-            if isinstance(self.gram, solvers.KernelRows)
-            else self.gram[np.ix_(rows, rows)]
-        )
+        gram = self.gram.part(rows) if isinstance(self.gram, KernelRows) else self.gram[np.ix_(rows, rows)]
         return replace(
             self,
             gram=gram,
@@ -63,9 +59,9 @@ def solve_two_class(training: Training) -> DualSolution:
     return solve_two_class_each(training, training.c[None])[0]
 
 
-def two_class_problem(training: Training) -> solvers.Problem:
+def two_class_problem(training: Training) -> Problem:
     """The dual of the C-SVC."""
-    return solvers.Problem(
+    return Problem(
         gram=training.gram,
         signs=training.labels.astype(float),
         c=training.c,
@@ -79,15 +75,15 @@ def solve_two_class_each(training: Training, factors: np.ndarray) -> list[DualSo
     """The same at each of several c, (m, n), in place of ``training.c``."""
     problem = two_class_problem(training)
     problems = [replace(problem, c=c) for c in factors]
-    return duals_of(problem, solvers.solve_each(problems, training.tol, training.cache))
+    return duals_of(problem, solve_each(problems, training.tol, training.cache))
 
 
-def solved(problem: solvers.Problem, tol: float, cache: KernelCache | None = None) -> DualSolution:
+def solved(problem: Problem, tol: float, cache: KernelCache | None = None) -> DualSolution:
     """Solve, and drop what is too small to be a support vector."""
-    return duals_of(problem, [solvers.solve(problem, tol, cache)])[0]
+    return duals_of(problem, [solve(problem, tol, cache)])[0]
 
 
-def duals_of(problem: solvers.Problem, solutions: Sequence[solvers.Solution]) -> list[DualSolution]:
+def duals_of(problem: Problem, solutions: Sequence[Solution]) -> list[DualSolution]:
     """Solutions, at whatever c, without what is too small to be a support vector."""
     alphas = without_dust(np.stack([solution.alphas for solution in solutions]))
     margin = (alphas > 0) & problem.free(alphas)

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from screening import solvers
 from screening.estimators import landmarks
 from screening.estimators.kernel_machine import Fit, KernelClassifier, Rows
 from screening.estimators.landmarks import Landmarks
@@ -23,6 +22,7 @@ from screening.factors.first_pass import DualSolution, Factor
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import expansion_at
 from screening.kernels.kernel_cache import KernelCache
+from screening.solvers import gram_within
 from screening.solvers.kernel_rows import Gram, KernelRows
 
 
@@ -89,7 +89,7 @@ class TwoClassSVM(KernelClassifier):
         gram: Gram = (
             KernelRows(x, fit.kernel)
             if spanned
-            else solvers.gram_within(fit.kernel, cache, fit.n_passes + 1, whole=not self.by_rows)
+            else gram_within(fit.kernel, cache, fit.n_passes + 1, whole=not self.by_rows)
         )
         labels = np.where(codes == 1, 1, -1).astype(np.int8)
         # A row that a remedy made counts as those do that it was made from.

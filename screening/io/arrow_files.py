@@ -20,11 +20,7 @@ def parquet_file(source: Path | io.BytesIO) -> pq.ParquetFile:
 
 
 class ParquetFile(TableFile):
-    kind, suffixes = "Parquet", (".parquet", ".pq")
-
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
-        return head.startswith(b"PAR1")
+    kind, suffixes, magic = "Parquet", (".parquet", ".pq"), b"PAR1"
 
     def read_header(self) -> None:
         refuse_other_bytes(self.path)
@@ -41,11 +37,7 @@ class ParquetFile(TableFile):
 
 
 class ArrowFile(TableFile):
-    kind, suffixes = "Arrow", (".arrow", ".feather")
-
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
-        return head.startswith(b"ARROW1")
+    kind, suffixes, magic = "Arrow", (".arrow", ".feather"), b"ARROW1"
 
     def read_header(self) -> None:
         with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:

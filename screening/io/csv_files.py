@@ -53,8 +53,8 @@ class CsvFile(TableFile):
 
     kind, suffixes = "CSV", (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
+    @classmethod
+    def knows(cls, path: Path, head: bytes) -> bool:
         """Any text; CohortError where it is a file of another kind."""
         for magic, kind in STRANGERS.items():
             if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(magic):

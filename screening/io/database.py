@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 import numpy as np
@@ -231,9 +231,13 @@ def _engine(url: sa.URL) -> sa.Engine:
         path = quote(str(_there(url).absolute()))
         place = f"sqlite:///file:{path}?mode=ro&uri=true"
         return sa.create_engine(place, connect_args={"timeout": WAIT_SECONDS})
-    patience = {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {}
+    return engine_of(url, {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {})
+
+
+def engine_of(url: sa.URL, settings: dict[str, Any]) -> sa.Engine:
+    """What connects with these settings of the driver; UsageError where the driver is not installed."""
     try:
-        return sa.create_engine(url, connect_args=patience, hide_parameters=True)
+        return sa.create_engine(url, connect_args=settings, hide_parameters=True)
     except ModuleNotFoundError as error:
         remedy = ' (pip install "screening[postgres]")' if error.name == "psycopg" else ""
         raise UsageError(f"{url.drivername} needs the Python package {error.name}{remedy}") from None

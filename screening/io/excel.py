@@ -11,20 +11,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from screening.errors import CohortError, UsageError
+from screening.io.csv_files import SAMPLE_ROWS
 from screening.io.number_formats import decimal_marks
 from screening.io.readers import Batches, TableFile
-
-SAMPLE_ROWS = 2000
 
 
 class ExcelFile(TableFile):
     """The first sheet of a workbook."""
 
-    kind, suffixes = "Excel", (".xlsx",)
+    kind, suffixes, magic = "Excel", (".xlsx",), b"PK\x03\x04"
 
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
-        if not head.startswith(b"PK\x03\x04") or not zipfile.is_zipfile(path):
+    @classmethod
+    def knows(cls, path: Path, head: bytes) -> bool:
+        if not head.startswith(cls.magic) or not zipfile.is_zipfile(path):
             return False
         with zipfile.ZipFile(path) as archive:
             return "xl/workbook.xml" in archive.namelist()

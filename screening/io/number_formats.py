@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # One mark between all thousands: the other mark, an apostrophe, a space of any width.
 GROUP = r"[+-]?[1-9]\d{{0,2}}([{0}'’\u0020\u00a0\u2009\u202f])\d{{3}}(\1\d{{3}})*([{1}]\d+)?"
-GROUPED = {mark: re.compile(GROUP.format(other, mark), re.ASCII) for mark, other in ((".", ","), (",", "."))}
+OTHER_MARK = {".": ",", ",": "."}
+GROUPED = {mark: re.compile(GROUP.format(other, mark), re.ASCII) for mark, other in OTHER_MARK.items()}
 NUMBER_COMMA = re.compile(r"[+-]?\d*,\d+|[+-]?\d{1,3}(,\d{3})+(\.\d*)?", re.ASCII)
 CENSORED = re.compile(r"(<=?|>=?|≤|≥)\s*(.*)", re.DOTALL)
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -24,9 +25,7 @@ ONE_READING = (
     r"|\d{{1,3}}([{1}]\d{{3}})+[{0}]\d+|\d{{1,3}}([{1}]\d{{3}}){{2,}})"
 )
 SPACERS = dict.fromkeys(map(ord, "'’ \u00a0\u2009\u202f"))
-DECIDED = {
-    mark: re.compile(ONE_READING.format(mark, other), re.ASCII) for mark, other in ((".", ","), (",", "."))
-}
+DECIDED = {mark: re.compile(ONE_READING.format(mark, other), re.ASCII) for mark, other in OTHER_MARK.items()}
 UNDECIDED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 # Digits behind a zero: a name or a code, and no quantity.
 LED_BY_ZERO = r"^[+-]?0[0-9]+$"

@@ -120,6 +120,7 @@ class TableFile(Part):
 
     kind: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    magic: ClassVar[bytes]  # what it begins with
 
     def __init__(self, path: Path, name: str):
         self.path, self.name = path, name
@@ -129,10 +130,10 @@ class TableFile(Part):
             self.read_header()
         refuse_header(self)
 
-    @staticmethod
-    def knows(path: Path, head: bytes) -> bool:
+    @classmethod
+    def knows(cls, path: Path, head: bytes) -> bool:
         """Whether a file is of this kind, by its path and first bytes."""
-        raise NotImplementedError
+        return head.startswith(cls.magic)
 
     def read_header(self) -> None:
         """Set `header`, and `note`, `decimal_mark` and `other_marks` where there is something to say."""
@@ -175,16 +176,14 @@ class Source:
         counts = [file.rows for file in self.files if file.rows is not None]
         return sum(counts) if len(counts) == len(self.files) else None
 
-    def of_csv(self, key: str) -> str | None:
-        """Delimiter or encoding of the CSV files (several: joined by spaces), None where there is none."""
-        stated = dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))
-        return " ".join(stated) or None
-
     def to_dict(self) -> dict[str, object]:
         stated = ("name", "sha256", "bytes", "rows")
         files = [{key: getattr(file, key) for key in stated} | dict(file.origin) for file in self.files]
-        of_csv = {key: self.of_csv(key) for key in ("delimiter", "encoding")}
-        return {"files": files, "rows": self.n_rows, **of_csv}
+        facts: dict[str, object] = {"files": files, "rows": self.n_rows}
+        for key in ("delimiter", "encoding"):  # of the CSV files; several are joined by spaces
+            own = dict.fromkeys(getattr(file, key) for file in self.files if hasattr(file, key))
+            facts[key] = " ".join(own) or None
+        return facts
 
 
 class ArrowStream(Protocol):

@@ -68,21 +68,11 @@ class ExpansionSums:
         c: Mapping[Key, np.ndarray] | None = None,
     ) -> None:
         self._sweeps: dict[tuple[int, Precision], _Sweep] = {}
-        self._add_expansions(kernel, rows, expansions, c or {})
-        for norm in sorted({own.norm for own in (bumps or {}).values()}):
-            self._add_bumps(norm, rows, {key: own for key, own in (bumps or {}).items() if own.norm == norm})
-        for sweep in self._sweeps.values():
-            sweep.drop_unused()
-
-    def _add_expansions(
-        self, kernel: Kernel, rows: np.ndarray, expansions: Mapping[Key, np.ndarray],
-        c: Mapping[Key, np.ndarray],
-    ) -> None:  # fmt: skip
-        """In float64 what some expansion wants in it, in float32 the rest."""
+        # In float64 what some expansion wants in it, in float32 the rest.
         exact = np.zeros((len(rows), 1), bool)
         for key, weights in expansions.items():
             used = np.flatnonzero(weights.any(axis=1))
-            c_used = c[key][used] if key in c else None
+            c_used = c[key][used] if c and key in c else None
             exact[used, 0] |= pairwise.in_double(kernel, rows[used], weights[used], c_used)
         whole = np.hstack(list(expansions.values()))
         widths = {key: weights.shape[1] for key, weights in expansions.items()}
@@ -98,6 +88,10 @@ class ExpansionSums:
         for dtype, weights in parts:
             sweep = self._sweeps.setdefault((kernel.norm, dtype), _Sweep(rows))
             sweep.add(kernel.number, weights, widths)
+        for norm in sorted({own.norm for own in (bumps or {}).values()}):
+            self._add_bumps(norm, rows, {key: own for key, own in (bumps or {}).items() if own.norm == norm})
+        for sweep in self._sweeps.values():
+            sweep.drop_unused()
 
     def _add_bumps(self, norm: int, rows: np.ndarray, bumps: Mapping[Key, Bumps]) -> None:
         """Bumps of one and the same width are one term of several outputs."""

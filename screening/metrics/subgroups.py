@@ -175,12 +175,12 @@ class _Counted:
     groups: set[object] = field(default_factory=set)
 
 
+@dataclass
 class SubgroupCounts:
     """Rows and flags of a night in the subgroups that training knows, batch by batch."""
 
-    def __init__(self, described: Sequence[SubgroupFacts]):
-        self.described = described
-        self.counts: dict[tuple[str, str | None], _Counted] = {}
+    described: Sequence[SubgroupFacts]
+    counts: dict[tuple[str, str | None], _Counted] = field(default_factory=dict)
 
     def add(self, subgroups: Columns, flagged: np.ndarray, groups: np.ndarray | None = None) -> None:
         """Count in one batch; `groups` are what is one independent observation."""

@@ -97,7 +97,9 @@ def examine(
     """
     # Ids of another hospital than training's are accepted once: else such a night is not among the past ones.
     known_ids = any(OTHER_IDS in delivery.found for delivery in past.values())
-    findings = [*_of_table(night, same_table)][:1]
+    # Two screens may read one ward's table every night; two wards have tables of their own.
+    twins = [twin for twin in same_table if twin.night != night or (twin.series and twin.differs)]
+    findings = [_same_table(night, twin) for twin in twins[:1]]
     if other_ids and not known_ids:
         unlike = "; ".join(other_ids)
         words = f"The ids are written otherwise than in training ({unlike}): nobody is recognised."
@@ -123,16 +125,13 @@ def examine(
     return tonight.replace(found=tuple(codes), doubtful=doubtful), findings
 
 
-def _of_table(night: str, same_table: Sequence[Elsewhere]) -> Iterator[Finding]:
-    for twin in same_table:
-        whose = f" of series {twin.series}" if twin.series else ""
-        if twin.night != night:
-            words = f"The table is that of the night of {twin.night}{whose}, byte for byte."
-            yield Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
-        # Two screens may read one ward's table every night; two wards have tables of their own.
-        elif twin.series and twin.differs:
-            words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
-            yield Finding(Reason("table_of_another_series", words, remedy=WHOLE))
+def _same_table(night: str, twin: Elsewhere) -> Finding:
+    whose = f" of series {twin.series}" if twin.series else ""
+    if twin.night != night:
+        words = f"The table is that of the night of {twin.night}{whose}, byte for byte."
+        return Finding(Reason("table_of_another_night", words, remedy=WHOLE), sure=True)
+    words = f"The table{whose} is the same tonight, byte for byte: one of the two is another ward's."
+    return Finding(Reason("table_of_another_series", words, remedy=WHOLE))
 
 
 class _History:

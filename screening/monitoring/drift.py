@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -94,18 +94,20 @@ def steps(counts: ArrayLike, n_steps: int) -> np.ndarray:
     return np.unique(np.minimum((middle * n_steps).astype(int), n_steps - 1), return_inverse=True)[1].ravel()
 
 
+@dataclass
 class SampledValues:
     """Every k-th value of a column, k doubling as the table grows; `most` at the most."""
 
-    def __init__(self, most: int):
-        self.values = np.zeros(0)
-        self._most, self._step, self._seen = most, 1, 0
+    most: int
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    _step: int = 1
+    _seen: int = 0
 
     def add(self, values: np.ndarray) -> None:
         """Take in finite values in the order of the table."""
         self.values = np.concatenate([self.values, values[-self._seen % self._step :: self._step]])
         self._seen += values.size
-        while self.values.size > self._most:
+        while self.values.size > self.most:
             self.values = self.values[::2]
             self._step *= 2
 
@@ -359,7 +361,11 @@ class Gates:
     def _differences(self, past: Reference, name: str, values: bool) -> list[Reason]:
         """In what a column differs from a reference by more than chance; `values`: in its values too."""
         column, now, before = self.columns[name], self.columns[name].tonight(), past.columns[name]
-        shares, shares_before = _shares(now), _shares(before)
+        # By gate, of how many rows how many it counts.
+        shares, shares_before = (
+            {"missing": (rows - present, rows), "unseen": (unseen, present), "outside": (outside, present)}
+            for rows, present, unseen, outside in (now[:N_SHARES].tolist(), before[:N_SHARES].tolist())
+        )
         differences = list[tuple[str, str, str, float]]()  # Gate, code, words, and how likely by chance.
         for gate, (code, words, least) in SHARES.items():
             (events, rows), (earlier, rows_before) = shares[gate], shares_before[gate]
@@ -389,12 +395,6 @@ class Gates:
             for gate, code, words, p in differences
             if p < self.allowed[gate]
         ]
-
-
-def _shares(counts: np.ndarray) -> dict[str, tuple[float, float]]:
-    """By gate, of how many rows how many it counts."""
-    rows, present, unseen, outside = counts[:N_SHARES].tolist()
-    return {"missing": (rows - present, rows), "unseen": (unseen, present), "outside": (outside, present)}
 
 
 def _unit_changed(name: str, shift: UnitShift) -> Reason:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.special import voigt_profile
@@ -31,10 +30,6 @@ class Quantity:
     # The same amount in each unit; "mg/dL of urea" is the unit mg/dL with what it counts.
     units: tuple[tuple[str, float], ...]
     wide: bool = False  # patients differ by such factors too, so that a factor alone says little
-
-    @cached_property
-    def names(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(word.split("_")) for word in self.words.split())
 
 
 @dataclass(frozen=True)
@@ -56,9 +51,7 @@ class Conversion:
 
 
 CELSIUS, FAHRENHEIT = "degrees C", "degrees F"
-TEMPERATURE = Quantity(
-    "temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)),
-)  # fmt: skip
+TEMPERATURE = Quantity("temperature", "temperature temp fever", ((CELSIUS, 1.0), (FAHRENHEIT, 1.8)))
 MASS = (("kg", 1.0), ("g", 1000.0), ("lb", 2.20462))
 LENGTH = (("m", 1.0), ("cm", 100.0), ("mm", 1000.0), ("in", 39.3701))
 MOLAR = (("mol/L", 1e-3), ("mmol/L", 1.0), ("umol/L", 1e3), ("nmol/L", 1e6), ("pmol/L", 1e9))
@@ -157,7 +150,7 @@ def quantity_named(name: str) -> Quantity | None:
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
     if words & DERIVED:
         return None
-    named = [quantity for quantity in QUANTITIES if any(wanted <= words for wanted in quantity.names)]
+    named = [kind for kind in QUANTITIES if any(words >= {*one.split("_")} for one in kind.words.split())]
     return named[0] if len(named) == 1 else None
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from importlib.resources import files
-from itertools import product
+from inspect import signature
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from screening.recipes.recipe import (
 from screening.spelling import did_you_mean
 
 MOST_BYTES = 1 << 20
+# Settings of a search among which one is looked for that works with a value.
+MOST_TRIED = 1000
 Values = dict[str, dict[str, Any]]
 # A name that several parts may have, and all of them take.
 _SHARED = ("seed",)
@@ -44,7 +47,9 @@ class RecipeComponents:
         self.recipe = recipe
         # Own names of every part, and the fixed values the recipe gives it.
         kind = recipe.estimator
-        self.own: dict[str, tuple[str, ...]] = {"machine": kind.recipe_parameters() if kind else ()}
+        names = [name for name in signature(kind).parameters if name not in kind.composed] if kind else []
+        of_machine = tuple("seed" if name == "random_state" else name for name in names)
+        self.own: dict[str, tuple[str, ...]] = {"machine": of_machine}
         self.fixed: dict[str, dict[str, object]] = {"machine": {}}
         self.types: dict[str, type] = {}
         if recipe.machine == "baseline":
@@ -122,6 +127,17 @@ class RecipeComponents:
             if recipe.parameters.get(name) is not None and not recipe.factor:
                 raise ValueError(f"{name} needs a [factor]")
         self._estimator(recipe.resolved())
+
+    def check_grid(self, source: str) -> None:
+        """Refuse a value of the search that works neither beside the defaults nor beside others of it."""
+        grid = self.recipe.search.grid
+        for name, value in ((name, value) for name, values in grid.items() for value in values):
+            try:
+                self._estimator(self.recipe.resolved(**{name: value}))
+            except (TypeError, ValueError) as error:
+                settings = islice(product(*(grid | {name: [value]}).values()), MOST_TRIED)
+                if not any(_works(self, dict(zip(grid, setting, strict=True))) for setting in settings):
+                    raise RecipeError(f"{source}: search.grid.{name}: {error}") from None
 
     def _kernel(self, values: Values) -> Kernel:
         given = {name: value for name, value in values["kernel"].items() if name not in (KERNEL, "sigma")}
@@ -204,7 +220,12 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     >>> load_recipe("williams").machine
     'two_class'
     """
-    return read_recipe(*_text_of(name_or_path))
+    text, source = _text_of(name_or_path)
+    recipe = read_recipe(text, source)
+    # Here and not in `read_recipe`: a model that was trained by the defaults alone can still be loaded.
+    if recipe.machine != "blend":
+        RecipeComponents(recipe).check_grid(source)
+    return recipe
 
 
 def read_recipe(text: str, source: str = "recipe") -> Recipe:
@@ -255,10 +276,11 @@ def _parsed(text: str, source: str, nested: bool = False) -> Recipe:
     if nested:
         return recipe
     try:
-        named = (*recipe.members, *recipe.scarce)
-        return recipe.with_every({name: _parsed(*_text_of(name), nested=True) for name in named})
+        for name in (*recipe.members, *recipe.scarce):
+            recipe.every[name] = _parsed(*_text_of(name), nested=True)
     except RecipeError as error:
         raise RecipeError(f"{source}: {error}") from None
+    return recipe
 
 
 def build(recipe: Recipe | str | Path, **overrides: Any) -> Estimator:

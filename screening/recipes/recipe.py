@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
-from screening import estimators
 from screening.data.cohort import Cohort
 from screening.errors import RecipeError
 from screening.estimators.base import Estimator
@@ -22,7 +21,7 @@ from screening.kernels import KERNELS
 from screening.registry import members
 from screening.spelling import did_you_mean
 
-ESTIMATORS: Mapping[str, type[Estimator]] = members(estimators.__name__)
+ESTIMATORS: Mapping[str, type[Estimator]] = members("screening.estimators")
 COMPONENTS: dict[str, Mapping[str, type]] = {
     "kernel": KERNELS,
     "factor": FACTORS,
@@ -49,29 +48,21 @@ _SCALED = re.compile(r"scale\s*\*(.+)")
 
 def check_number(name: str, value: object) -> None:
     """Refuse a parameter that is infinite, negative, or too small or large for any machine (ValueError)."""
-    number = _number_in(value)
     own = name.rpartition(".")[2]
     if own == "seed" and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if number is None or number == 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return
-    most = MOST_OF.get(own, MOST)
-    if not LEAST <= number <= most:
-        raise ValueError(f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}")
-
-
-def _number_in(value: object) -> float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value if abs(value) < 2**64 else math.inf
-    if isinstance(value, str):
-        scaled = _SCALED.fullmatch(value.strip())
-        value = scaled[1] if scaled else value
+    scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
-        return float(value) if isinstance(value, (float, str)) else None
+        number = float(scaled[1] if scaled else value)
     except ValueError:
-        return None
+        return  # a word
+    except OverflowError:
+        number = math.inf
+    most = MOST_OF.get(own, MOST)
+    if number != 0 and not LEAST <= number <= most:
+        raise ValueError(f"{name} must be a number from {LEAST:g} to {most:g}, got {value!r}")
 
 
 def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
@@ -131,24 +122,22 @@ class Recipe(BaseModel):
         except ValidationError as error:
             problems = [_problem(problem) for problem in error.errors(include_url=False)]
             raise RecipeError(f"{source}: {'; '.join(problems)}") from None
-        if problems := list(recipe._misplaced()):
+        known = {*recipe.parameters, *(["sigma"] if "gamma" in recipe.parameters else [])}
+        grids = {"grid": recipe.search.grid, "paper": recipe.search.paper}
+        problems = [
+            f"search.{part}.{name} is not in [parameters]"
+            for part, grid in grids.items()
+            for name in grid
+            if name not in known
+        ]
+        problems += [
+            f"{key} belong to machine blend, not to {recipe.machine}"
+            for key in ("members", "scarce")
+            if getattr(recipe, key) and recipe.machine != "blend"
+        ]
+        if problems:
             raise RecipeError(f"{source}: {'; '.join(problems)}")
         recipe._text = text
-        return recipe
-
-    def _misplaced(self) -> Iterator[str]:
-        for part, values in (("grid", self.search.grid), ("paper", self.search.paper)):
-            for name in values:
-                if name not in self.parameters and not (name == "sigma" and "gamma" in self.parameters):
-                    yield f"search.{part}.{name} is not in [parameters]"
-        for key in ("members", "scarce"):
-            if getattr(self, key) and self.machine != "blend":
-                yield f"{key} belong to machine blend, not to {self.machine}"
-
-    def with_every(self, every: Mapping[str, Recipe]) -> Self:
-        """The same with the recipes that it names."""
-        recipe = self.model_copy()
-        recipe._every = dict(every)
         return recipe
 
     @property
@@ -157,8 +146,8 @@ class Recipe(BaseModel):
         return self._text
 
     @property
-    def every(self) -> Mapping[str, Recipe]:
-        """The recipes that `members` and `scarce` name, by name."""
+    def every(self) -> dict[str, Recipe]:
+        """The recipes that `members` and `scarce` name, by name; put in by who reads the recipe."""
         return self._every
 
     @property

@@ -7,7 +7,6 @@ import hashlib
 import json
 import traceback
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from jinja2 import (
@@ -92,16 +91,11 @@ def refusal(templates: Path, error: Exception) -> UsageError:
 def environment_of(templates: Path | None = None) -> Environment:
     """Where templates are: a site's own first (UsageError without such a directory), then the shipped."""
     if templates is None:
-        return _shipped()
+        return ENVIRONMENT
     if not templates.is_dir():
         raise UsageError(f"--templates {templates}: there is no such directory")
     shipped = PackageLoader("screening.templates", "")
     return _made(ChoiceLoader([FileSystemLoader(templates), shipped, PrefixLoader({SHIPPED: shipped})]))
-
-
-@lru_cache(maxsize=1)
-def _shipped() -> Environment:
-    return _made(PackageLoader("screening.templates", ""))
 
 
 def _made(loader: BaseLoader) -> Environment:
@@ -140,3 +134,7 @@ def text_of(environment: Environment, name: str) -> str:
 
 def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+ENVIRONMENT = _made(PackageLoader("screening.templates", ""))
+"""That of the shipped templates alone."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from screening.report import format as fmt
@@ -53,17 +54,23 @@ def strip(run: RunDocument) -> dict[str, object] | None:
         return None
     least = 0.0 if run.model.by_excess else run.model.points[0].threshold
     across = WIDTH / (scale.high - scale.low)
-    counts, flagged = list(scale.tonight), _flagged(scale.tonight, run.to_review)
+    counts = list(scale.tonight)
+    higher = np.cumsum(counts[::-1])[::-1] - counts
+    flagged = np.clip(run.to_review - higher, 0, counts).tolist()  # the highest, so many as there are
     each = -(-max(counts) // HIGHEST)
     one = "patient" if run.groups or run.model.unit_of_review == "row" else run.model.unit_of_review
-    n_past = sum(scale.past_cases)
+    n_past, wide = sum(scale.past_cases), WIDTH / len(counts)
+    # The past cases are an area, five steps together: they are few.
+    near = np.convolve(scale.past_cases, np.ones(5))[2:-2].tolist()
+    tallest = max(near) or 1
+    area = [f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near)]
     room = run.stopping
     return {
         "width": WIDTH,
         "height": HEIGHT,
         "rest": _dots([n - hit for n, hit in zip(counts, flagged, strict=True)], flagged, each),
         "flagged": _dots(flagged, [0] * len(counts), each),
-        "past": _behind(scale.past_cases),
+        "past": Markup(f"M0 {FLOOR}{''.join(area)}L{WIDTH} {FLOOR}Z"),
         "threshold": _inside((least - scale.low) * across),
         "room": _inside((room.score - scale.low) * across) if room else None,
         "each": f"one dot {one}" if each == 1 else f"one dot up to {fmt.plural(each, one)}",
@@ -71,15 +78,6 @@ def strip(run: RunDocument) -> dict[str, object] | None:
         "spoken": f"From low to high scores: {fmt.count(sum(counts) - sum(flagged))} below the threshold, "
         f"{fmt.count(sum(flagged))} at or above it. Behind them {fmt.plural(n_past, 'past case')}.",
     }
-
-
-def _flagged(counts: Sequence[int], total: int) -> list[int]:
-    """How many of each step are flagged: the highest, so many as there are."""
-    flagged, left = [0] * len(counts), total
-    for place in reversed(range(len(counts))):
-        flagged[place] = min(counts[place], left)
-        left -= flagged[place]
-    return flagged
 
 
 def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
@@ -91,16 +89,6 @@ def _dots(counts: Sequence[int], below: Sequence[int], each: int) -> Markup:
             dots, base = -(-n // each), FLOOR - STEP * -(-under // each) - STEP / 2
             drawn.append(f"M{(place + 0.5) * wide:.0f} {base:g}v-{STEP * (dots - 1) + 0.1:g}")
     return Markup("".join(drawn))
-
-
-def _behind(counts: Sequence[int]) -> Markup:
-    """The past cases as an area, three steps together: they are few."""
-    near = [sum(counts[max(i - 2, 0) : i + 3]) for i in range(len(counts))]
-    tallest, wide = max(near) or 1, WIDTH / len(counts)
-    steps = "".join(
-        f"L{(i + 0.5) * wide:.0f} {FLOOR - 0.9 * FLOOR * n / tallest:.0f}" for i, n in enumerate(near)
-    )
-    return Markup(f"M0 {FLOOR}{steps}L{WIDTH} {FLOOR}Z")
 
 
 def _inside(x: float) -> float | None:

@@ -34,7 +34,7 @@ def render_model(document: Mapping[str, object], templates: Path | None = None) 
     model = ModelDocument.from_dict(document)
     return draw(
         "model.html.j2",
-        {"useful": performance.usefulness(model), "froc": performance.froc(model), **_shared(model, None)},
+        {"useful": performance.usefulness(model), "froc": performance.froc(model), **figures_of(model)},
         templates=templates,
         styles=("report.css", "model.css"),
         scripts=SCRIPTS,
@@ -65,7 +65,7 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     """The same of a run that was just made: its document need not be read back."""
     patients = run.voxels.patients if run.voxels else ()
     pictures = any(night.pictured(piece) for patient in patients for piece in patient.slices)
-    blocks = _shared(run.model, run)
+    blocks = figures_of(run.model, run)
     return draw(
         "run.html.j2",
         {
@@ -84,14 +84,6 @@ def draw_run(run: RunDocument, templates: Path | None = None) -> str:
     )
 
 
-def _shared(model: ModelDocument, run: RunDocument | None) -> dict[str, Any]:
-    return figures_of(model, run) | {
-        "beside": performance.beside(model),
-        "pruning": performance.pruning_chart(model),
-        "review_due": review_due(model),
-    }
-
-
 def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str, Any]:
     """The documents with the charts and tables of a model's figures, of which a page writes its blocks."""
     places = worklist.score_places(model, run)
@@ -101,6 +93,9 @@ def figures_of(model: ModelDocument, run: RunDocument | None = None) -> dict[str
         "places": places,
         "rarest_first": performance.rarest_first(model),
         "chances": performance.chances_of(model),
+        "beside": performance.beside(model),
+        "pruning": performance.pruning_chart(model),
+        "review_due": review_due(model),
     }
 
 

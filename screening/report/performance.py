@@ -152,7 +152,10 @@ def _slider(
         "threshold": steps,
         **{
             figure: [
-                _short(getattr(point, figure).value if t == validated else curve.at(figure, t)) for t in steps
+                None if value is None else round(value, 4)
+                for value in (
+                    getattr(point, figure).value if t == validated else curve.at(figure, t) for t in steps
+                )
             ]
             for figure in ("sensitivity", "specificity", "flag_rate")
         },
@@ -162,10 +165,6 @@ def _slider(
         f"sensitivity {fmt.percent(point.sensitivity)}, specificity {fmt.percent(point.specificity)}"
         + (f", {fmt.count(flagged)} flagged" if flagged is not None else ""),
     }
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def rarest_first(model: ModelDocument) -> list[int]:

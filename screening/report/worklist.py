@@ -142,10 +142,12 @@ RAREST = 1000
 class Line:
     """A flagged patient, or one of those near the threshold; those explained unfold.
 
-    `case` is what the document holds; `facts` and what follows are below the line.
+    `case` is what the document holds, `place` what the contract wants shown beside an id, such as ward and
+    bed; `facts` and what follows are below the line.
     """
 
     case: Listed
+    place: Sequence[str]
     id: str
     as_it_is: Markup
     score: float
@@ -161,25 +163,16 @@ class Line:
     volume: Volume | None = None
 
     @property
-    def place(self) -> list[str]:
-        """What the contract wants shown beside an id, such as ward and bed."""
-        return _place(self.case)
-
-    @property
     def why(self) -> Sequence[Value]:
         """The few values that raise the score most, of a patient those of the highest row."""
         values = self.rows[0].values if self.rows else self.values
         return [value for value in values if value.raises][:REASONS]
 
     @property
-    def head(self) -> str:
-        """The id but for its last letters, which stay in sight where the rest is cut."""
-        return self.id[:-TAIL] if len(self.id) > 2 * TAIL else ""
-
-    @property
-    def tail(self) -> str:
-        """The last letters of the id, or all of a short one."""
-        return self.id[len(self.head) :]
+    def halves(self) -> tuple[str, str]:
+        """The id but for its last letters, and these, which stay in sight where the rest is cut."""
+        cut = len(self.id) - TAIL if len(self.id) > 2 * TAIL else 0
+        return self.id[:cut], self.id[cut:]
 
     @property
     def judged(self) -> bool:
@@ -202,6 +195,7 @@ def line_of_case(run: RunDocument, case: Case, places: int, rank: int | None = N
     model, thresholds = run.model, {point.label: point.threshold for point in run.model.points}
     line = Line(
         case=case,
+        place=_place(case),
         id=fmt.name(case.id),
         as_it_is=as_it_is(case.id),
         score=case.score,
@@ -249,6 +243,7 @@ def line_of_group(
     share = fmt.percent(group.flagged / group.rows)
     return Line(
         case=group,
+        place=_place(group),
         id=fmt.name(group.group),
         as_it_is=as_it_is(group.group),
         score=group.top_score,

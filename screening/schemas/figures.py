@@ -23,6 +23,7 @@ class Rule:
     """
 
     name: ClassVar[RuleName]
+    most: ClassVar[float | None] = None  # of a value that must be above 0
     value: float | None = field(default=None, init=False, repr=False)
     confidence: float | None = field(default=None, init=False, repr=False)
     prevalence: float | None = field(default=None, kw_only=True)
@@ -30,23 +31,17 @@ class Rule:
     def __post_init__(self) -> None:
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"{self.name} must be a finite number, got {self.value}")
+        if self.most is not None and not 0 < (self.value or 0) <= self.most:
+            at_most = "" if math.isinf(self.most) else f" and at most {self.most:g}"
+            raise ValueError(f"{self.name} must be above 0{at_most}, got {_meant(self.value)}")
         for name in ("confidence", "prevalence"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {_meant(share)}")
 
 
-class _OfShare(Rule):
-    """A rule whose value is a share."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < (self.value or 0) <= 1:
-            raise ValueError(f"{self.name} must be above 0 and at most 1, got {_meant(self.value)}")
-
-
 @dataclass(frozen=True)
-class MinSensitivity(_OfShare):
+class MinSensitivity(Rule):
     """Find at least this share of the cases, with as few flags as that takes.
 
     Parameters
@@ -71,13 +66,13 @@ class MinSensitivity(_OfShare):
     MinSensitivity(value=0.9, confidence=0.95, prevalence=None)
     """
 
-    name = "min_sensitivity"
+    name, most = "min_sensitivity", 1.0
     value: float = 0.9
     confidence: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
-class MaxFlagRate(_OfShare):
+class MaxFlagRate(Rule):
     """Flag at most this share of the rows, those with the highest scores.
 
     Parameters
@@ -99,7 +94,7 @@ class MaxFlagRate(_OfShare):
     0.1
     """
 
-    name = "max_flag_rate"
+    name, most = "max_flag_rate", 1.0
     value: float = field()
 
 
@@ -126,13 +121,8 @@ class MissCost(Rule):
     MissCost(value=20.0, prevalence=0.05)
     """
 
-    name = "miss_cost"
+    name, most = "miss_cost", math.inf
     value: float = field()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.value > 0:
-            raise ValueError(f"miss_cost must be above 0, got {self.value}")
 
 
 @dataclass(frozen=True)

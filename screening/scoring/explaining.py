@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ from screening.scoring.reference_distribution import among_past, rarity_range
 from screening.scoring.rows import Rows, refuse_altered
 from screening.store.model import CHANCES, DISPLAY, Model, score_batch
 from screening.store.serialization import read_document
+
+SHOWN = 5
+# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
+BLOCK = 2048
 
 
 def cases_of(model: Model, rows: pa.Table) -> list[Case]:
@@ -49,12 +53,13 @@ def displayed(row: Mapping[str, str | None]) -> dict[str, str | None] | None:
     return texts or None
 
 
+@dataclass
 class Top:
     """The rows with the highest scores seen so far, at most `size` of them, with all their values."""
 
-    def __init__(self, size: int):
-        self.size, self.least = size, -np.inf
-        self.kept: list[tuple[Cohort, pa.Table]] = []
+    size: int
+    least: float = -np.inf
+    kept: list[tuple[Cohort, pa.Table]] = field(default_factory=list)
 
     def add(self, batch: Cohort, rows: pa.Table, among: np.ndarray) -> None:
         """Take in some rows of a batch."""
@@ -72,11 +77,6 @@ class Top:
     def explained(self, model: Model) -> list[Case]:
         """As cases with their reasons, the highest score first."""
         return [case for cohort, rows in self.kept for case in explained(model, cohort, rows)]
-
-
-SHOWN = 5
-# Changed rows are scored so many at a time, all features together: a sweep has its price, and so has memory.
-BLOCK = 2048
 
 
 def changes(model: Model, cohort: Cohort, columns: np.ndarray) -> np.ndarray:
@@ -129,31 +129,31 @@ def explained(model: Model, cohort: Cohort, rows: pa.Table, most: int | None = S
     change, voted = changes(model, cohort, columns), votes(model, cohort, columns)
     measured = [cohort.measured[name] for name in names]
     missing = np.column_stack([absent(values) for values in measured])
-
-    def contribution(row: int, j: int) -> Contribution:
-        fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
-        lower, alike = among_past(past.get(fact.name), value)
-        return Contribution(
-            feature=fact.name,
-            value=contract.features[fact.name].shown(value),
-            unit=fact.unit,
-            direction="raises" if change[row, j] > 0 else "lowers",
-            change=float(change[row, j]),
-            reference=fact.reference,
-            seen=fact.seen,
-            lower=lower,
-            alike=alike,
-        )
-
     cases = []
     for row, case in enumerate(cases_of(model, rows)):
         sizes = np.abs(change[row])
         largest = [j for j in np.argsort(-sizes, kind="stable")[:most] if sizes[j]]
-        share = float(sizes[largest].sum()) / float(sizes.sum()) if largest else None
+        contributions = []
+        for j in largest:
+            fact, value = facts[names[j]], measured[j][[row]].tolist()[0]
+            lower, alike = among_past(past.get(fact.name), value)
+            contributions.append(
+                Contribution(
+                    feature=fact.name,
+                    value=contract.features[fact.name].shown(value),
+                    unit=fact.unit,
+                    direction="raises" if change[row, j] > 0 else "lowers",
+                    change=float(change[row, j]),
+                    reference=fact.reference,
+                    seen=fact.seen,
+                    lower=lower,
+                    alike=alike,
+                )
+            )
         cases.append(
             case.replace(
-                contributions=[contribution(row, j) for j in largest],
-                explained=share,
+                contributions=contributions,
+                explained=float(sizes[largest].sum()) / float(sizes.sum()) if largest else None,
                 missing=[names[j] for j in np.flatnonzero(missing[row])],
                 votes=None if voted is None else voted[row],
             )
@@ -207,7 +207,8 @@ def explain(
     document = read_document(run, "run")
     scores = Path(run) / "scores.parquet"
     refuse_altered(scores, (document["outputs"] or {}).get(scores.name, ""))
-    row = _row_named(Rows(scores), name)
+    named = Rows(scores).named(name, ["row", "score", "flagged"])
+    row = max(named, key=lambda one: one["score"], default=None)
     listed = {case["row"]: case | {"flagged": False} for case in document["near_misses"]}
     listed |= {case["row"]: case | {"flagged": True} for case in document["cases"]}
     case = None if row is None else listed.get(row["row"])
@@ -235,16 +236,6 @@ def explain(
     else:
         why = "this row was scored and not flagged, and reasons are kept for the nearest misses only"
     raise UsageError(f"{why}; give --model and --cohort, the ones of this run, to work its reasons out again")
-
-
-def _row_named(rows: Rows, name: str) -> dict[str, Any] | None:
-    """Of the rows of this id, or else of the group of this id, the first with the highest score."""
-    for unit in ("id", "group"):
-        if unit in rows.schema.names:
-            named = rows.of(unit, name, ["row", "score", "flagged"])
-            if named:
-                return max(named, key=lambda row: row["score"])
-    return None
 
 
 def _worked_out(document: dict[str, Any], name: str, model: Model, cohort: Readable) -> dict[str, Any]:

@@ -31,6 +31,11 @@ from screening.store.model import Model
 BINS = 120
 # An outlier among thousands of held-out scores would press all others into one bin.
 OUTSIDE = 0.001
+# False discovery rate.
+RATE = 0.1
+MOST_UNITS = 20_000
+REMEMBERED = 500
+"""Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
 
 class ScoreHistogram:
@@ -128,9 +133,6 @@ def among_past(
     return float((counts[:cell].sum() + counts[cell] / 2) / counts.sum()), None
 
 
-RATE = 0.1
-
-
 class DiscoveryCounts:
     """Counts p-values by rank, so that memory grows with the calibration scores and not with the table."""
 
@@ -172,11 +174,6 @@ class DiscoveryCounts:
 def is_discovery(p: float, discoveries: Discoveries) -> bool:
     """Whether a p-value is among those that would be reported."""
     return discoveries.p_cut is not None and p <= discoveries.p_cut * (1 + 1e-12)
-
-
-MOST_UNITS = 20_000
-REMEMBERED = 500
-"""Units whose place the ledger keeps, so that a patient counts once over several nights."""
 
 
 class ScoreDrift:

@@ -132,9 +132,14 @@ class Rows:
                     yield pa.ipc.open_file(file).read_all().sort_by("rank")
                 piece.unlink()
 
-    def of(self, unit: str, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Some columns of the rows whose `id` or `group` is this one."""
-        return pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name).to_pylist()
+    def named(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Some columns of the rows of this id or, where there are none, of the group of this id."""
+        for unit in ("id", "group"):
+            if unit in self.schema.names:
+                rows = pq.read_table(self.path, columns=columns, filters=pc.field(unit) == name)
+                if rows.num_rows:
+                    return rows.to_pylist()
+        return []
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Those of some ids, of groups where rows come in groups, that have no row."""
@@ -180,7 +185,8 @@ class Rows:
 
 # Rows in memory at a time.
 PIECE_ROWS = 100_000
-COLUMNS = ("rank", "id", "group", "class", "score", "p_value")
+# Of `flagged.csv`, in this order; a column that the contract wants shown may have the same name.
+COLUMNS = ("rank", "id", "group", "class", "score", "p_value", *CHANCES, *HISTORY)
 # Where a cell may begin: at its start and, where lists are split by another sign, behind a separator.
 # There a spreadsheet runs what starts like a formula, full-width forms too; some skip spaces and quotes.
 BEGINS = "(^|[;,|\t\r\n\v\f\x1c-\x1f\x85\u2028\u2029])"
@@ -199,18 +205,17 @@ def write_flagged(path: Path, rows: Rows) -> None:
 
 def listed_columns(schema: pa.Schema) -> list[str]:
     """Of a night's columns those that `flagged.csv` has, what the contract wants shown at the end."""
-    ours = [name for name in (*COLUMNS, *CHANCES, *HISTORY) if name in schema.names]
-    return [*ours, *(name for name in schema.names if name.startswith(DISPLAY))]
+    names = [name for name in COLUMNS if name in schema.names]
+    return [*names, *(name for name in schema.names if name.startswith(DISPLAY))]
 
 
 def as_listed(rows: pa.Table) -> pa.Table:
     """Rows as `flagged.csv` has them: a column to display has its own name, unless one of ours has it."""
-    ours = (*COLUMNS, *CHANCES, *HISTORY)
     if "group" not in rows.column_names:
         rows = rows.append_column("group", pa.nulls(rows.num_rows, pa.string()))
     display = {name: name.removeprefix(DISPLAY) for name in rows.column_names if name.startswith(DISPLAY)}
-    rows = rows.select([*(name for name in ours if name in rows.column_names), *display])
-    return rows.rename_columns({name: own for name, own in display.items() if own not in ours})
+    rows = rows.select([*(name for name in COLUMNS if name in rows.column_names), *display])
+    return rows.rename_columns({name: own for name, own in display.items() if own not in COLUMNS})
 
 
 def write_table(file: BinaryIO, tables: Iterable[pa.Table]) -> None:

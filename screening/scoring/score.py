@@ -199,7 +199,6 @@ def score(
     if ledger is not None:
         refuse_older(ledger, Path(out).resolve().parent, "*")
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    series_key = series_of(model, series)
     with (
         limit_threads(jobs),
         opened(cluster) as workers,
@@ -220,10 +219,11 @@ def score(
         same: dict[str, Any] = {"model": model.digest, "input": digests, "date": night, "label": label}
         key = hashlib.sha256(canonical(same | {"series": series, "shadow": shadow})).hexdigest()
         run = summary.document(stream, rows, key[:12], started.isoformat(timespec="seconds"))
-        past, table = NO_NIGHTS, digests_of(run)
+        past, ids = NO_NIGHTS, None
         if ledger is not None:
-            past = past_nights(ledger, series_key, night, model.digest, table, shadow=shadow)
-        run = with_delivery(model, run, past, summary.ids if ledger is not None else None, accept_delivery)
+            series_key, ids = series_of(model, series), summary.id_shape()
+            past = past_nights(ledger, series_key, night, model.digest, digests_of(run), shadow=shadow)
+        run = with_delivery(model, run, past, ids, accept_delivery)
         run = with_drift(model, run, stream.gates, past)
         if ledger is None:
             run = run.replace(attention=of_run(run, trained=model.trained))

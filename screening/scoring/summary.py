@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from screening.data.cohort import Cohort
-from screening.data.ids import id_shape, joined_shapes
+from screening.data.ids import id_shape
 from screening.data.stream import CohortStream
 from screening.errors import CohortError
 from screening.io.columns import absent
@@ -20,7 +20,6 @@ from screening.metrics.calibration import p_values
 from screening.metrics.performance import per_class, performance, prevalence_tonight
 from screening.metrics.subgroups import SubgroupCounts
 from screening.model_selection.task import Task, known_labels
-from screening.monitoring.drift import Gates
 from screening.registry import optional
 from screening.schemas.base import FORMAT_VERSION, Estimate
 from screening.schemas.figures import Observed
@@ -95,9 +94,9 @@ class Summary:
         self.first_rows: list[pa.Table] = []
         self.labelled: list[tuple[np.ndarray, ...]] = []
         self.strange_labels: list[str] = []
-        # Of the table as a whole: the first and last day of each batch, and how its ids are written.
+        # Of the table as a whole: the first and last day of each batch, and its first ids.
         self.days: list[np.datetime64] = []
-        self.ids: IdShape | None = None
+        self.ids: list[np.ndarray] = []
         # The same night draws the same rows for the random audit, however they come in batches.
         seed = hashlib.sha256(f"{model.digest} {night}".encode()).hexdigest()
         self.rng, self.drawn = np.random.default_rng(int(seed[:16], 16)), list[tuple[float, Sampled]]()
@@ -136,8 +135,8 @@ class Summary:
         if batch.time is not None and batch.n_rows:
             self.days += [batch.time.min(), batch.time.max()]
         named = batch.contract.id and not batch.contract.coordinates
-        if named and (self.ids is None or self.ids.n_rows < SHAPED):
-            self.ids = joined_shapes(self.ids, id_shape(batch.id))
+        if named and sum(map(len, self.ids)) < SHAPED:
+            self.ids.append(batch.id)
 
     def _label(self, batch: Cohort, scored: Scored, watched: np.ndarray) -> None:
         remedy = "correct them, or score without --label"
@@ -169,6 +168,10 @@ class Summary:
         for batch in rows.batches(["id", "flagged"]):
             yield from batch["id"].filter(batch["flagged"]).to_pylist()
 
+    def id_shape(self) -> IdShape | None:
+        """How the table's ids are written; None where the contract names none."""
+        return id_shape(np.concatenate(self.ids)) if self.ids else None
+
     def document(self, stream: CohortStream, rows: Rows, run_id: str, started: str) -> RunDocument:
         """What the rows tell of the night; why it wants attention is not judged yet.
 
@@ -180,7 +183,7 @@ class Summary:
         if groups is not None:
             display = self._display([sampled.id for sampled in sample])
             sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
-        cases = self._listed(rows, discoveries)
+        cases, drift = self._listed(rows, discoveries), stream.gates.facts() if stream.gates else {}
         days, read = [str(day.astype("datetime64[D]")) for day in self.days], self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
@@ -198,7 +201,18 @@ class Summary:
             ),
             refused=dict(stream.refused),
             evaluation=self._evaluation(),
-            data=self._features(stream.gates),
+            # Every feature tonight beside training, as far as the gates know.
+            data=[
+                NightFeature(
+                    name=feature.name,
+                    type=feature.type,
+                    unit=feature.unit,
+                    missing=self.missing[feature.name] / max(self.n_scored, 1),
+                    missing_training=model.facts.training.missing[feature.name],
+                    **(vars(drift[feature.name]) if feature.name in drift else {}),
+                )
+                for feature in model.facts.training.features
+            ],
             groups=self._listed_groups(discoveries),
             score_counts={
                 name: ReachingCounts(thresholds=thresholds.tolist(), counts=count.tolist())
@@ -244,21 +258,6 @@ class Summary:
         self.discoveries.add(p_values(self.model.calibration, tops))
         self._draw(self.groups["group"].filter(pa.array(~flagged)), np.zeros((~flagged).sum(), bool), {})
         return self.discoveries.facts("group", int(np.count_nonzero(flagged)))
-
-    def _features(self, gates: Gates | None) -> list[NightFeature]:
-        """Every feature tonight beside training, as far as the gates know."""
-        training, drift = self.model.facts.training, gates.facts() if gates else {}
-        return [
-            NightFeature(
-                name=feature.name,
-                type=feature.type,
-                unit=feature.unit,
-                missing=self.missing[feature.name] / max(self.n_scored, 1),
-                missing_training=training.missing[feature.name],
-                **(vars(drift[feature.name]) if feature.name in drift else {}),
-            )
-            for feature in training.features
-        ]
 
     def _listed(self, rows: Rows, discoveries: Discoveries) -> list[Case]:
         """The flagged as the page lists them, the highest score first: those explained, then the others."""

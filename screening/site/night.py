@@ -34,7 +34,7 @@ from screening.schemas.history import OverviewDocument, SeriesNight
 from screening.schemas.model import ModelDocument
 from screening.schemas.run import RunDocument
 from screening.site.processes import Budget, Outcome, Processes
-from screening.site.site import Network, SeriesPlan
+from screening.site.site import Network
 from screening.store.publishing import hold, sweep
 from screening.store.serialization import read_document
 
@@ -70,16 +70,13 @@ class Task:
     accepted: str | None  # Why the delivery is taken as it is.
 
     @property
-    def plan(self) -> SeriesPlan:
-        return self.network.series[self.series]
-
-    @property
     def out(self) -> Path:
         return self.network.out(self.series, self.night, self.model if self.shadow else None)
 
     def command(self) -> list[str]:
         """The command that scores it."""
-        plan, site, pages = self.plan, self.network.site, self.network.pages_of(self.series)
+        plan, site = self.network.series[self.series], self.network.site
+        pages = self.network.pages_of(self.series)
         options: dict[str, object] = {
             "--out": self.out,
             "--date": self.night,
@@ -105,7 +102,7 @@ class Task:
     def of_run(self, run: RunDocument, status: Status, peak: int | None = None) -> SeriesNight:
         """What the overview says of its run, which took so many MiB."""
         reasons = [one for one in run.attention if self.excuses.acknowledged(one, self.night) is None]
-        claim = self.plan.memory_mb
+        claim = self.network.series[self.series].memory_mb
         if peak is not None and peak > claim:
             words = (
                 f"The night took {peak} MiB of memory, more than the {claim} it claims of the site's budget."
@@ -293,8 +290,8 @@ class _Runner:
         return {task: task.as_it_stands() or self._run(task) for task in tasks}
 
     def _run(self, task: Task) -> SeriesNight:
-        plan, secrets = task.plan, {"SCREEN_LEDGER": self.network.ledger}
-        secrets["SCREEN_COHORT"] = self.network.cohort(task.series, task.night)
+        plan, cohort = self.network.series[task.series], self.network.cohort(task.series, task.night)
+        secrets = {"SCREEN_LEDGER": self.network.ledger, "SCREEN_COHORT": cohort}
 
         def attempt(seconds: float) -> Outcome:
             outcome = self.processes.run(task.command(), secrets, plan.jobs, seconds)

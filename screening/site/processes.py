@@ -242,11 +242,8 @@ def tell_hooks(hooks: Sequence[Sequence[str]], overview: bytes, seconds: float) 
 
     `seconds`: one that takes longer is stopped, with all that it started.
     """
-    facts = []
-    for words in hooks:
-        outcome = _told(words, overview, seconds)
-        facts.append(HookFacts(command=Path(words[0]).name, fine=outcome == TOLD, said=outcome))
-    return facts
+    outcomes = [(Path(words[0]).name, _told(words, overview, seconds)) for words in hooks]
+    return [HookFacts(command=name, fine=outcome == TOLD, said=outcome) for name, outcome in outcomes]
 
 
 def _told(words: Sequence[str], overview: bytes, seconds: float) -> str:

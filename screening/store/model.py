@@ -7,6 +7,7 @@ one flipped byte anywhere is refused, and the same training gives the same bytes
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from screening.schemas.base import Brief, InBrief
 from screening.schemas.model import ModelDocument
 from screening.schemas.validation import LesionFacts
 from screening.store.publishing import publish
-from screening.store.serialization import canonical, digest_of, pack, sign, written
+from screening.store.serialization import canonical, pack, sign, written
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -227,7 +228,8 @@ class Model(InBrief):
         if self.directory is not None:
             return self.document
         digests = {"arrays_sha256": self.array_bytes, "validation_sha256": self.table_bytes}
-        return written(self.document | {key: digest_of(content) for key, content in digests.items()})[0]
+        sealed = {key: hashlib.sha256(content).hexdigest() for key, content in digests.items()}
+        return written(self.document | sealed)[0]
 
     @cached_property
     def array_bytes(self) -> bytes:
@@ -313,7 +315,7 @@ class Scored:
 
     encoded: np.ndarray  # Shape (n_rows, n_encoded).
     decisions: np.ndarray  # Shape (n_rows, n_classes), or (n_rows, 1) where there are two.
-    rows: pa.Table  # As `rows_of` makes them.
+    rows: pa.Table  # As `scores.parquet` has them; `score_frame` shows what stands before `row`.
 
 
 def score_batch(model: Model, batch: Cohort) -> Scored:
@@ -323,19 +325,14 @@ def score_batch(model: Model, batch: Cohort) -> Scored:
 
 
 def judged(model: Model, batch: Cohort, encoded: np.ndarray, decisions: np.ndarray) -> Scored:
-    """A batch at the model's operating points, from its decisions on the encoded rows."""
+    """A batch at the model's operating points, from its decisions on the encoded rows.
+
+    Of its rows `row` is the number in the table that was read, `class` the watched class that speaks loudest
+    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
+    """
     if model.lesions is not None:
         places = np.asarray(batch.coordinates)
         decisions = optional("lesions").scored_as_map(model.lesions, places, decisions)
-    return Scored(encoded, decisions, rows_of(model, batch, decisions))
-
-
-def rows_of(model: Model, batch: Cohort, decisions: np.ndarray) -> pa.Table:
-    """Rows as `scores.parquet` has them; `score_frame` shows what stands before `row`.
-
-    `row` is the number of the row in the table that was read, `class` the watched class that speaks loudest
-    for it. Of a row that is not flagged nothing is kept of what the contract wants shown beside one.
-    """
     contract, task = model.contract, model.facts.task
     watched = decisions[:, model.watched_columns]
     score, loudest = overall(watched, model.thresholds), excess(watched, model.thresholds).argmax(axis=1)
@@ -357,7 +354,7 @@ def rows_of(model: Model, batch: Cohort, decisions: np.ndarray) -> pa.Table:
         columns[DISPLAY + name] = pa.array(texts, pa.string(), mask=~flagged)
     if tissue := tissue_of(contract):
         columns[TISSUE] = batch.measured[tissue]
-    return pa.table(columns)
+    return Scored(encoded, decisions, pa.table(columns))
 
 
 def tissue_of(contract: Contract) -> str | None:

@@ -70,13 +70,8 @@ def written(document: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     whole = {**document, "format_version": FORMAT_VERSION}
     whole.pop("sha256", None)
     text = canonical(whole)
-    digest = digest_of(text)
+    digest = hashlib.sha256(text).hexdigest()
     return whole | {"sha256": digest}, text.removesuffix(_END) + _seal(digest)
-
-
-def digest_of(content: bytes) -> str:
-    """SHA-256 as the documents write it."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def _seal(digest: object) -> bytes:
@@ -107,7 +102,7 @@ def read_document(directory: str | Path, kind: str) -> dict[str, Any]:
     # Of the bytes: a flip in white space or a repeated key leaves the content as it was.
     seal = _seal(digest)
     text = content.removesuffix(seal) + _END
-    if not content.endswith(seal) or digest_of(text) != digest:
+    if not content.endswith(seal) or hashlib.sha256(text).hexdigest() != digest:
         raise ModelError(
             f"{path} is damaged: its digest does not match; restore it from a copy or make it again"
         )

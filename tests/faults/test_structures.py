@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from faults.amounts import attempts
 from screening.cli import app
-from screening.store.serialization import digest_of, written
+from screening.files import digest_of
+from screening.store.serialization import written
 
 ROOT = Path(__file__).parents[2]
 VALUES = (None, True, -1, 5, 10**30, 1e300, "", "C", "\u202e", [], [[]], {}, {"a": 1}, ["x"] * 3, [None])
@@ -72,7 +73,7 @@ def run_at(path):
 
 def model_at(path):
     tables = {"arrays_sha256": "arrays.npz", "validation_sha256": "validation.parquet"}
-    digests = {key: digest_of((path.parent / name).read_bytes()) for key, name in tables.items()}
+    digests = {key: digest_of(path.parent / name) for key, name in tables.items()}
     return json.loads(path.read_bytes()), lambda changed: path.write_bytes(written(changed | digests)[1])
 
 

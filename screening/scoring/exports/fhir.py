@@ -24,8 +24,6 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://hl7.org/fhir/RiskAssessment"
 # What a string of FHIR may hold.
 STRING = re.compile(r"(?=.*\S)[\t\n\r\x20-\ud7ff\ue000-\U0010ffff]{1,1000000}", re.DOTALL)
 
-Resource = Mapping[str, Any]
-
 
 def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> None:
     """A bundle (collection) as JSON; `id_system`: URI of the system whose identifiers the ids are."""
@@ -50,7 +48,7 @@ def write(flagged: FlaggedRows, *, out: Path, id_system: str | None = None) -> N
 
 def _entries(
     run: RunDocument, row: Mapping[str, Any], patient: str, system: str | None
-) -> tuple[Resource, Resource]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     name = f"{run.run_id} {row['rank']}"
     assessment, flag = (uuid.uuid5(NAMESPACE, f"{kind} {name}").urn for kind in ("RiskAssessment", "Flag"))
     identifier = {"system": system, "value": patient} if system else {"value": patient}

@@ -27,9 +27,7 @@ def write(flagged: FlaggedRows, *, out: Path, definition: int = 1) -> None:
     `definition`: `cohort_definition_id` of the first watched class; the others follow.
     """
     subjects, ranks = flagged.subjects(), flagged.rows["rank"].to_pylist()
-    wrong = [
-        str(rank) for rank, subject in zip(ranks, subjects, strict=True) if not PERSON.fullmatch(subject)
-    ]
+    wrong = [rank for rank, subject in zip(ranks, subjects, strict=True) if not PERSON.fullmatch(subject)]
     if wrong:
         raise UsageError(
             f"ids of rank {first_of(wrong, 5)} are no whole numbers without zeros in front, as a "

@@ -12,6 +12,7 @@ from screening.io.database import (
     duckdb_has,
     duckdb_opened,
     duckdb_quoted,
+    engine_of,
     read_url,
     redacted_message,
 )
@@ -39,12 +40,8 @@ def _into_sql(rows: pa.Table, url: sa.URL, name: str, force: bool) -> None:
     columns: list[sa.Column[object]] = [sa.Column(field.name, SQL_TYPES[field.type]) for field in rows.schema]
     table = sa.Table(bare, sa.MetaData(), *columns, schema=schema or None)
     sqlite = url.get_backend_name() == "sqlite"
-    try:
-        # The driver begins late by itself, and a table dropped before would stay dropped.
-        by_hand = {"isolation_level": None} if sqlite else {}
-        engine = sa.create_engine(url, hide_parameters=True, connect_args=by_hand)
-    except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
-        raise UsageError(f"{url.drivername} needs a driver that is not installed ({error})") from None
+    # The driver begins late by itself, and a table dropped before would stay dropped.
+    engine = engine_of(url, {"isolation_level": None} if sqlite else {})
     if sqlite:
         sa.event.listen(engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE"))
     try:

@@ -7,23 +7,17 @@ import io
 import re
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from screening.errors import UsageError
 from screening.scoring.rows import FlaggedRows
 from screening.store.publishing import write_whole
-
-if TYPE_CHECKING:
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.worksheet._write_only import WriteOnlyWorksheet
 
 # Excel's own limit, a line for the header taken off.
 MOST_ROWS = (1 << 20) - 1
 LONGEST_TEXT = 32_767
 # What XML cannot hold, or would change, and what looks like the way Excel writes it.
 _NO_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
-# Zip files know no time before.
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(flagged: FlaggedRows, *, out: Path) -> None:
@@ -51,11 +45,11 @@ def write(flagged: FlaggedRows, *, out: Path) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(written) as archive, zipfile.ZipFile(content, "w") as timeless:
         for name in archive.namelist():
-            timeless.writestr(zipfile.ZipInfo(name, EPOCH), archive.read(name), zipfile.ZIP_DEFLATED)
+            timeless.writestr(zipfile.ZipInfo(name), archive.read(name), zipfile.ZIP_DEFLATED)
     write_whole(out, content.getvalue())
 
 
-def _typed(sheet: WriteOnlyWorksheet, value: object) -> WriteOnlyCell | None:
+def _typed(sheet: Any, value: object) -> Any:
     from openpyxl.cell import WriteOnlyCell
 
     if not isinstance(value, str):
