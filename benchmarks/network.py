@@ -33,10 +33,10 @@ from screening.ledger.entries import Night
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, record_retraining
 from screening.ledger.nights import entering
-from screening.ledger.status import Due, Pulse, pulses
+from screening.ledger.status import Due, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.report.page import render_overview
-from screening.schemas.history import OverviewDocument, SeriesNight
+from screening.schemas.history import OverviewDocument, SeriesNight, SeriesStatus
 from screening.schemas.model import TrainedOn
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
@@ -348,7 +348,7 @@ def check(ledger: Ledger, wards: list[Ward], nights: int, folder: Path) -> None:
     print(f"private ledgers: {len(wards)}, each with the history that its ward has in the shared one")
 
 
-def overview(states: list[Pulse], wards: list[Ward], nights: int) -> OverviewDocument:
+def overview(states: list[SeriesStatus], wards: list[Ward], nights: int) -> OverviewDocument:
     """The overview of the last night, from what the status knows of it."""
     lines = []
     for state, ward in zip(states, wards, strict=True):

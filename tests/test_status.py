@@ -15,10 +15,10 @@ from screening.errors import UsageError
 from screening.ledger.database import open_ledger
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, retire
-from screening.ledger.status import HELP, Due, Pulse, acknowledge, exposition, give_up, pulses
+from screening.ledger.status import HELP, Due, acknowledge, exposition, give_up, pulses
 from screening.report.history import render_history
 from screening.schemas.base import Reason
-from screening.schemas.history import HistoryDocument
+from screening.schemas.history import HistoryDocument, SeriesStatus
 
 
 def at(day: int, hour: int = 6) -> datetime.datetime:
@@ -57,7 +57,7 @@ def test_the_silent_ward_is_named_and_the_others_are_fine(place):
             assert fine(ledger, due) == {"ward-1": False, "ward-2": True}
         assert fine(ledger, by_night, "ward-2") == {"ward-2": True}
         assert fine(ledger, by_age, "ward-2", "ward-9") == {"ward-2": True, "ward-9": False}
-    assert "screening_ledger_readable 0\n" in exposition([Pulse(False, "no ledger")])
+    assert "screening_ledger_readable 0\n" in exposition([SeriesStatus(False, "no ledger")])
 
 
 BACK_FILL, WRONG_YEAR = ({"night": night} for night in ("2026-01-02", "2036-01-05"))
@@ -89,7 +89,7 @@ LINE = re.compile(r'[a-z_]+(\{series="([^"\\\n]|\\\\|\\"|\\n)*"\})? -?[0-9.e+-]+
 @given(st.lists(st.text(min_size=1, max_size=12), max_size=3), st.booleans())
 def test_every_line_of_the_metrics_is_one_that_prometheus_reads(names, came):
     known = {"night": "2026-01-01", "came": at(1).isoformat(), "counts": {"scored": 10, "flagged": 2}}
-    text = exposition([Pulse(came, "said", name, **(known if came else {})) for name in names])
+    text = exposition([SeriesStatus(came, "said", name, **(known if came else {})) for name in names])
     lines = text.removesuffix("\n").split("\n")
     types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)

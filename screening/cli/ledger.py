@@ -147,8 +147,9 @@ def status(
     from screening.ledger import register
     from screening.ledger import status as states
     from screening.ledger.database import open_ledger
-    from screening.ledger.status import Due, Pulse
+    from screening.ledger.status import Due
     from screening.ledger.verifying import refuse_older
+    from screening.schemas.history import SeriesStatus
     from screening.site.site import read_network
     from screening.store.publishing import write_whole
 
@@ -181,7 +182,7 @@ def status(
             pulses = states.pulses(book, due, names or of_site)
             listed = register.shown_to_readers(book) if artefacts else []
     except UsageError as error:
-        pulses, listed = [Pulse(False, str(error))], []
+        pulses, listed = [SeriesStatus(False, str(error))], []
     if metrics is not None:
         write_whole(metrics, states.exposition(pulses).encode(), mode=0o644)
     fine = all(pulse.fine for pulse in pulses)

@@ -289,9 +289,8 @@ def past_nights(
 ) -> PastNights:
     """What tonight is held against; `model`: digest of tonight's, `table`: digests of its table's files."""
     with ledger.reading() as connection:
-        runs = connection.execute(
-            current_runs(series, model if shadow else None, RUNS.c.night <= night)
-        ).all()
+        in_role = current_runs(series, model if shadow else None, RUNS.c.night <= night)
+        runs = connection.execute(in_role).all()
         nights = nights_at(connection, [run.entry for run in runs if run.night < night][-FURTHEST:])
         tonight = nights_at(connection, [run.entry for run in runs if run.night == night]).values()
         measures = [entry for entry, one in nights.items() if one.delivery and one.delivery.measure][-WINDOW:]
@@ -325,6 +324,5 @@ def _elsewhere(connection: sa.Connection, run: sa.Row[Any], series: str, night: 
         ours.c.night < night, ~ours.c.shadow, ~theirs.c.shadow,
     )  # fmt: skip
     differ = connection.scalar(common.order_by(ours.c.night.desc(), ours.c.entry.desc()).limit(1))
-    return Elsewhere(
-        run.night, shown_series(run.series), run.model == model if differ is None else bool(differ)
-    )
+    is_odd = run.model == model if differ is None else bool(differ)
+    return Elsewhere(run.night, shown_series(run.series), is_odd)

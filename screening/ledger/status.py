@@ -18,7 +18,7 @@ from screening.ledger.model_registry import every_series, find_series, retired
 from screening.ledger.nights import current_runs
 from screening.ledger.trail import Head
 from screening.schemas.base import Reason
-from screening.schemas.history import CASE_COUNTS
+from screening.schemas.history import CASE_COUNTS, SeriesStatus
 from screening.spelling import shown_series
 
 DAY = datetime.timedelta(days=1)
@@ -47,23 +47,6 @@ class Due:
     def since(self, night: str) -> datetime.timedelta:
         """How long ago a night began."""
         return self.now - datetime.datetime.fromisoformat(night).replace(tzinfo=self.now.tzinfo)
-
-
-@dataclass(frozen=True)
-class Pulse:
-    """What is to be said of a series."""
-
-    fine: bool
-    said: str  # One line, no patient in it.
-    series: str | None = None  # As it is shown; None where the ledger itself cannot be read or holds none.
-    night: str | None = None  # The last that is in force.
-    came: str | None = None  # When that night was first published, ISO 8601.
-    age_hours: float | None = None  # Hours since.
-    # Why that night wants a look, though it came: what nobody acknowledged.
-    attention: tuple[Reason, ...] = ()
-    counts: dict[str, int] | None = None  # Rows and cases of that night.
-    # Day after which its model is to be reviewed; not known of nights from before it was kept.
-    review_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +101,7 @@ def acknowledge(ledger: Ledger, series: str, code: str, until: datetime.date, re
         return append(connection, ledger.clock(), facts, why)
 
 
-def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
+def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[SeriesStatus]:
     """Say of each series whether its night came: of these names, or of all known that were not retired."""
     first, last = sa.func.min(RUNS.c.entry).label("first"), sa.func.max(RUNS.c.entry).label("last")
     entered: sa.Select[Any] = sa.select(RUNS.c.series, RUNS.c.night, first, last).where(~RUNS.c.shadow)
@@ -132,16 +115,16 @@ def pulses(ledger: Ledger, due: Due, names: Sequence[str] = ()) -> list[Pulse]:
             series = series_of.get(name, name)
             if entry := closed.get(series):
                 words = f"retired on {entry.recorded[:10]}, last night {entry.facts.last}: {entry.reason}"
-                pulses.append(Pulse(True, words, name))
+                pulses.append(SeriesStatus(True, words, name))
             else:
                 pulses.append(_pulse(connection, name, excused[series], nights[series], due))
     nothing = "every series is retired" if series_of else NEVER
-    return pulses or [Pulse(bool(series_of), nothing)]
+    return pulses or [SeriesStatus(bool(series_of), nothing)]
 
 
 def _pulse(
     connection: sa.Connection, name: str, excuses: Excuses, nights: Sequence[sa.Row[Any]], due: Due
-) -> Pulse:
+) -> SeriesStatus:
     """What is to be said of a series, by its nights, each with its first entry and the one in force."""
     believed = [row for row in nights if row.night <= due.latest]
     wanted = [row for row in believed if row.night == str(due.night)]
@@ -155,7 +138,7 @@ def _pulse(
         if young if due.night is None else day == str(due.night) != last:
             given_up = f"the night of {day} was given up: {why}"
     if row is None:
-        return Pulse(bool(given_up), given_up or NEVER, name)
+        return SeriesStatus(bool(given_up), given_up or NEVER, name)
     # Another revision of a night does not make it younger.
     came = str(connection.scalar(sa.select(TRAIL.c.recorded).where(TRAIL.c.number == row.first)))
     hours = (due.now - datetime.datetime.fromisoformat(came)).total_seconds() / 3600
@@ -171,7 +154,7 @@ def _pulse(
     # What wants attention says it once the day is past.
     if night.review_by is not None and night.review_by <= (due.now + SOON).date().isoformat():
         said.append(f"its model is to be reviewed by {night.review_by}")
-    return Pulse(
+    return SeriesStatus(
         fine=bool(given_up) or fine,
         said="; ".join(filter(None, said)),
         series=name,
@@ -218,7 +201,7 @@ HELP = {
 }
 
 
-def exposition(pulses: Sequence[Pulse]) -> str:
+def exposition(pulses: Sequence[SeriesStatus]) -> str:
     """The text format of Prometheus: a figure a series, and whether the ledger could be read at all."""
     shown = [pulse for pulse in pulses if pulse.series is not None]
     readable = bool(shown) or any(pulse.fine for pulse in pulses)

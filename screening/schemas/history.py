@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from screening.schemas.base import PART, Document, Estimate, Reason
@@ -368,6 +368,26 @@ class HistoryDocument(Document):
     retrainings: Sequence[Retraining] = ()
     retirements: Sequence[Retirement] = ()
     audit: Trail
+
+
+def _require_all(schema: dict[str, Any]) -> None:
+    schema["required"] = [*schema["properties"]]
+
+
+@dataclass(frozen=True, config=ConfigDict(**PART, json_schema_extra=_require_all))
+class SeriesStatus:
+    """Whether a series' night came, and what it says."""
+
+    fine: bool
+    said: str  # One line, no patient in it.
+    series: str | None = None  # As it is shown; None where the ledger itself cannot be read or holds none.
+    night: str | None = None  # The last that is in force.
+    came: str | None = None  # When that night was first published, ISO 8601.
+    age_hours: float | None = None  # Hours since.
+    attention: Sequence[Reason] = ()  # Why that night wants a look: what nobody acknowledged.
+    counts: Mapping[str, int] | None = None  # Rows and cases of that night.
+    # Day after which its model is to be reviewed; not known of nights from before it was kept.
+    review_by: str | None = None
 
 
 class SeriesNight(Document):

@@ -11,7 +11,7 @@ from screening.errors import UsageError
 from screening.schemas.base import Document, Estimate, Reason, Setting
 from screening.schemas.comparison import ClassElsewhere, ComparisonDocument, ExternalValidation, Ranks
 from screening.schemas.figures import Observed, Rates
-from screening.schemas.history import HistoryDocument, HookFacts, NightsBeside, OverviewDocument
+from screening.schemas.history import HistoryDocument, HookFacts, NightsBeside, OverviewDocument, SeriesStatus
 from screening.schemas.model import Approval, ModelDocument, TrainedOn
 from screening.schemas.run import Counts, ExplainedCase, RunDocument
 from screening.schemas.validation import Confusion, PerClass
@@ -49,20 +49,6 @@ class RecipeFacts(Document):
     parameters: Setting
     search: Mapping[str, Sequence[Any]]
     criterion: str
-
-
-class SeriesStatus(Document):
-    """Whether a series' night came, and what it says."""
-
-    fine: bool
-    said: str
-    series: str | None
-    night: str | None
-    came: str | None
-    age_hours: float | None
-    attention: Reasons
-    counts: Mapping[str, int] | None
-    review_by: str | None
 
 
 class HandedOut(Document):

@@ -300,7 +300,6 @@ def rewrite_scores(source: Path, target: Path, name: str | None) -> None:
 
 def _of_patient(batch: pa.RecordBatch, name: str | None) -> np.ndarray:
     """Which rows are the patient's, or anybody's, shape (n_rows,)."""
-    columns = [
-        batch[column].to_numpy(zero_copy_only=False) for column in NAMES if column in batch.schema.names
-    ]
-    return np.logical_or.reduce([names == name for names in columns]) | (name is None)
+    columns = (batch[column] for column in NAMES if column in batch.schema.names)
+    is_own = [column.to_numpy(zero_copy_only=False) == name for column in columns]
+    return np.logical_or.reduce(is_own) | (name is None)
