@@ -316,7 +316,7 @@ def test_an_attempt_killed_at_any_step_is_ended_by_the_next(site, monkeypatch, s
 
     def attempt(ledger: Ledger) -> dict:
         where = [site / name for name in ("runs", "models", "pages")]
-        return Erasure(Scope(SECRET), ledger, *where, DAY).done("forget", "asked for")
+        return Erasure(Scope(SECRET), ledger, *where, DAY).done("asked for")
 
     with open_ledger(site / "screening.db") as ledger:
         # A step that is taken once ends well where its second call is waited for.

@@ -72,7 +72,7 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
     three_nights(ledger)
     before = history(ledger)
 
-    counts = erase(ledger, "forget", WHY, Scope(SECRET))
+    counts = erase(ledger, WHY, Scope(SECRET))
 
     assert counts == {"nights": 3, "cases": 3, "verdicts": 2, "mentions": 1}
     held = everything(ledger)
@@ -85,9 +85,9 @@ def test_one_patient_leaves_every_table_and_history_says_what_it_said(ledger):
 
 def test_forgetting_twice_is_once_and_after_it_the_patient_is_new_like_anybody(ledger):
     three_nights(ledger)
-    erase(ledger, "forget", WHY, Scope(SECRET))
+    erase(ledger, WHY, Scope(SECRET))
     before = everything(ledger)
-    assert erase(ledger, "forget", WHY, Scope(SECRET)) == NOTHING
+    assert erase(ledger, WHY, Scope(SECRET)) == NOTHING
     assert everything(ledger) == before
     again = enter(ledger, night(4, [SECRET, "b"]))
     assert states(again) == {SECRET: "new", "b": "ruled out"}
@@ -109,8 +109,8 @@ def test_no_count_depends_on_who_was_forgotten(tmp_path_factory, flagged, given_
             enter(ledger, one)
             record_verdicts(ledger, one.night.key, [Verdict(each, said[each]) for each in sorted(names)])
         before = figures(history(ledger))
-        for action, scope in (("forget", Scope(name)), ("purge", Scope())):
-            erase(ledger, action, WHY, scope)
+        for scope in (Scope(name), Scope()):
+            erase(ledger, WHY, scope)
             assert figures(history(ledger, verify=True)) == before
 
 
@@ -126,18 +126,18 @@ def test_an_id_of_any_length_and_encoding_is_forgotten_by_the_bytes_it_had(tmp_p
 def test_a_purge_takes_the_names_of_old_nights_and_of_no_others(ledger):
     three_nights(ledger)
     before = history(ledger)["runs"]
-    counts = erase(ledger, "purge", WHY, Scope(before="2026-01-02"))
+    counts = erase(ledger, WHY, Scope(before="2026-01-02"))
     assert (counts["nights"], counts["verdicts"]) == (1, 3)
     assert history(ledger, verify=True)["runs"] == before
     assert states(enter(ledger, night(4, [SECRET]))) == {SECRET: "pending"}
     assert "her note" not in everything(ledger)
-    assert erase(ledger, "purge", WHY, Scope(before="2026-01-02")) == NOTHING
+    assert erase(ledger, WHY, Scope(before="2026-01-02")) == NOTHING
 
 
 def test_a_purge_of_one_series_leaves_the_others(ledger):
     for (day, name), ward in itertools.product(enumerate("ab", 1), ("ward-1", "ward-2")):
         enter(ledger, night(day, [f"{name}-{ward}"], key=f"{name} {ward}", series=ward))
-    erase(ledger, "purge", WHY, Scope(before="2030-01-01", series="ward-1"))
+    erase(ledger, WHY, Scope(before="2030-01-01", series="ward-1"))
     held = everything(ledger)
     kept = [text for text in ("a-ward-1", "b-ward-1", "a-ward-2", "b-ward-2") if text in held]
     assert kept == ["a-ward-2", "b-ward-2"]

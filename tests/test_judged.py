@@ -72,7 +72,7 @@ def test_two_reviewers_who_contradict_each_other_are_told_as_that_until_they_agr
     entries += [said(ledger, "ruled out", "11:00")]
     agreed, judged = word_of(ledger), history(ledger)["runs"][0]["ppv"]["judged"]
     said(ledger, "confirmed", "12:00", "cd")
-    erase(ledger, "purge", "old", Scope())
+    erase(ledger, "old", Scope())
 
     assert entries == [{"new": 1}, {"new": 1, "disputed": 1}, {"changed": 1}]
     assert (disputed, agreed, word_of(ledger)) == ({"disputed": 1}, {"ruled_out": 1}, {"disputed": 1})

@@ -345,7 +345,7 @@ def test_user_and_digest_of_the_token_stand_with_each_verdict_and_can_be_purged(
     review(desk, by, "--token", token)
     with open_ledger(desk / "screening.db") as ledger:
         known = reviewers_in(ledger)
-        erase(ledger, "purge", "old", Scope())
+        erase(ledger, "old", Scope())
         left = reviewers_in(ledger)
 
     digest = hashlib.sha256(b"a reviewer's secret").hexdigest()

@@ -123,7 +123,7 @@ def forgotten(ledger):
     enter(ledger, of_ward("ward-1", 1, "ab"))
     for word in ("ruled out", "confirmed"):
         record_verdicts(ledger, "ward-1 m 1", [Verdict("a", word, note="SECRET77")])
-    erase(ledger, "forget", "asked", Scope("a"))
+    erase(ledger, "asked", Scope("a"))
     return ledger
 
 

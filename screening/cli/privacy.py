@@ -59,7 +59,7 @@ def forget(
     signer = options.signer_from(sign)
     with open_ledger(ledger) as book:
         erasure = Erasure(Scope(name), book, runs, models, pages, last, dry_run, templates, signer)
-        report = erasure.done("forget", reason)
+        report = erasure.done(reason)
     named = {what: places for what, places in report.items() if what not in ("ledger", "pieces")}
     if not any(named.values()) and not any(report["ledger"].values()):
         note("nothing here knows this id; ids are compared as text, zeros in front and all")
@@ -104,6 +104,6 @@ def purge(
     scope = Scope(before=before, series=series_from(series))
     with open_ledger(ledger) as book:
         erasure = Erasure(scope, book, runs, pages=pages, dry_run=dry_run, templates=templates)
-        report = erasure.done("purge", f"nights before {before}")
+        report = erasure.done(f"nights before {before}")
     print_answer({"before": before} | report, as_json)
     refuse_unfinished(report["left"])

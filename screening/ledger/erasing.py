@@ -70,19 +70,13 @@ def unreached(connection: sa.Connection) -> dict[str, int]:
 
 
 def erase(
-    ledger: Ledger,
-    action: str,
-    reason: str,
-    scope: Scope,
-    *,
-    dry_run: bool = False,
-    left: Collection[str] = (),
+    ledger: Ledger, reason: str, scope: Scope, *, dry_run: bool = False, left: Collection[str] = ()
 ) -> dict[str, int]:
     """Take names out; where there are none nothing is entered, and the file is cleaned all the same.
 
-    `action`: "forget" or "purge"; `dry_run`: only say what would go; `left`: keys of runs that name them in
-    places that could not be reached. Returns how many `nights` had names taken out, their `cases`, `verdicts`
-    with their notes, and `mentions`: texts on others in which the id stood as a word.
+    `dry_run`: only say what would go; `left`: keys of runs that name them in places that could not be
+    reached. Returns how many `nights` had names taken out, their `cases`, `verdicts` with their notes, and
+    `mentions`: texts on others in which the id stood as a word.
     """
     names, nights, erased = Counter[str](), set[int](), []
     with ledger.reading() if dry_run else ledger.writing() as connection:
@@ -104,7 +98,8 @@ def erase(
                 here = (PARTS.c.entry == entry) & (PARTS.c.part == number)
                 connection.execute(PARTS.update().where(here).values(stored))
         if not dry_run and (erased or not unreached(connection).keys() >= set(left)):
-            facts = (Forgotten if action == "forget" else Purged)(erased=erased, left=sorted(left))
+            kind = Purged if scope.patient is None else Forgotten
+            facts = kind(erased=erased, left=sorted(left))
             append(connection, ledger.clock(), facts, trail.text_part("reason", reason))
             for numbers in trail.portions(sorted({entry for entry, *_ in erased})):
                 for table in PROJECTED.tables.values():
@@ -144,12 +139,9 @@ def _changes(connection: sa.Connection, scope: Scope) -> Iterator[tuple[int, int
             if part.what in IDS:
                 if patient is not None and part.what == "lots":
                     patient = str(_hash(patient, facts["model"]))
-                names = [
-                    stand_ins[str(series), name]
-                    if patient in (None, name) and not name.startswith(STAND_IN)
-                    else name
-                    for name in part.names
-                ]
+                ids = {name for name in part.names if not name.startswith(STAND_IN)}
+                gone = ids if patient is None else ids & {patient}
+                names = [stand_ins[str(series), name] if name in gone else name for name in part.names]
                 is_patients |= part.what in ("case", "patient") and names != part.names
             elif (patient is None and part.what != PLACE) or (is_patients and part.what != ENTERED):
                 names = [""] * len(part.names)

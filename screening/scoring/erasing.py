@@ -48,8 +48,7 @@ PLACES = ("runs", "comparisons", "models", "pages", "removed", "pieces")
 """What was written anew; `removed`, because a command makes it again; and `pieces` that a killed command
 would have gone on from: rows without names, so nobody's can be told."""
 # What is made again goes before the runs that say whose files these are, and pages are looked at after them.
-MADE_AGAIN = ("case", "export", "copy")
-ORDER = (*MADE_AGAIN, "model", "comparison", "run", "page", "table")
+ORDER = ("case", "export", "copy", "model", "comparison", "run", "page", "table")
 MOVED = ", or say where it is, or that it is gone: screen ledger moved"
 
 
@@ -73,12 +72,12 @@ class Erasure:
     # What the register lists or lies below these places.
     artefacts: list[Artefact] = field(default_factory=list, init=False)
 
-    def done(self, action: str, reason: str) -> dict[str, Any]:
+    def done(self, reason: str) -> dict[str, Any]:
         """Erase everywhere.
 
-        `action`: "forget" or "purge". Returns what was erased, or would be, as `--json` prints it: of the
-        `ledger` how much, by `PLACES` the directories and files, models to `retrain` since they hold a copy
-        of the patient's row, with the day after which each scores no more, and what was `left`, with why.
+        Returns what was erased, or would be, as `--json` prints it: of the `ledger` how much, by `PLACES` the
+        directories and files, models to `retrain` since they hold a copy of the patient's row, with the day
+        after which each scores no more, and what was `left`, with why.
         """
         with self.ledger.reading() as connection:
             every = current_artefacts(connection)
@@ -94,7 +93,7 @@ class Erasure:
                 if why := self._erase(artefact, names):
                     self.left.append(f"{artefact.place}: {why}")
                     pending |= {artefact.key} if artefact.key is not None else set()
-        erased = erase(self.ledger, action, reason, self.scope, dry_run=self.dry_run, left=pending)
+        erased = erase(self.ledger, reason, self.scope, dry_run=self.dry_run, left=pending)
         return {"ledger": erased} | self.places | {"retrain": self.retrain, "left": self.left}
 
     @contextmanager
