@@ -7,7 +7,7 @@ come when it was written: one that is older than its run directories is not gone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -67,18 +67,14 @@ def rebuild(ledger: Ledger) -> Head:
     return head
 
 
-def erasures(connection: sa.Connection) -> Mapping[tuple[int, int], list[tuple[Sequence[int], str]]]:
-    """By entry and part, places whose names entries say they erased, and the digest of what stands there."""
-    stand_ins = defaultdict(list)
-    for erasing in stated(connection, Erasing):
-        for entry, part, places, digest in erasing.facts.erased:
-            stand_ins[entry, part].append((places, digest))
-    return stand_ins
-
-
 def follow(connection: sa.Connection, printed: str | None = None) -> Head:
     """Hold every entry to the one before, and its parts to it; see `verify`."""
-    erased, head, n_parts, has_printed = erasures(connection), Head(0, GENESIS), 0, printed is None
+    # By entry and part, places whose names entries say they erased, and the digest of what stands there.
+    erased = defaultdict(list)
+    for erasing in stated(connection, Erasing):
+        for number, place, places, digest in erasing.facts.erased:
+            erased[number, place].append((places, digest))
+    head, n_parts, has_printed = Head(0, GENESIS), 0, printed is None
     for entry in trail.entries(connection):
         number = head.number + 1
         if entry.number != number:
