@@ -12,7 +12,7 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,15 +94,14 @@ def reviewable(connection: sa.Connection, key: str) -> tuple[Any, dict[str, bool
 
 
 def record_verdicts(
-    ledger: Ledger, key: str, verdicts: Iterable[Verdict], entered_by: Mapping[str, str] | None = None
+    ledger: Ledger, key: str, verdicts: Iterable[Verdict], user: str = "", token: str = ""
 ) -> dict[str, int]:
-    """Enter verdicts on a run; `entered_by`: the `user` who enters them and the `token` of the reviewer.
+    """Enter verdicts on a run; `user`: who enters them, `token`: the digest of the reviewer's.
 
     Returns how many came to what, "older" than what the same reviewer said later, and "disputed" by two now.
     """
     outcomes, names = dict.fromkeys(("new", "changed", "unchanged", "older"), 0), set()
-    by = entered_by or {}
-    entered = Part("entered", names=[by.get("user", ""), by.get("token", "")])
+    entered = Part("entered", names=[user, token])
     with ledger.writing() as connection:
         run, cases = reviewable(connection, key)
         for verdict in verdicts:
@@ -198,9 +197,8 @@ def review(
     `token`: private file with a secret of the reviewer's; its SHA-256 is kept with each verdict.
     Raises VerdictError: all faults, by the place of the verdict and never by id.
     """
-    reviewer = {"user": _user()}
-    if token is not None:
-        reviewer["token"] = hashlib.sha256(read_secret(token, LONGEST_TOKEN).strip()).hexdigest()
+    secret = None if token is None else read_secret(token, LONGEST_TOKEN).strip()
+    digest = "" if secret is None else hashlib.sha256(secret).hexdigest()
     document = RunDocument.from_dict(read_document(run, "run"))
     entered = document.ledger
     if entered is None:
@@ -210,7 +208,7 @@ def review(
     with ledger.reading() as connection:
         _, cases = reviewable(connection, entered.key)
     given = _read(Path(verdicts), document, cases)
-    outcomes = record_verdicts(ledger, entered.key, given, reviewer)
+    outcomes = record_verdicts(ledger, entered.key, given, _user(), digest)
     return {"run_id": document.run_id, "night": document.date, "verdicts": len(given)} | outcomes
 
 
