@@ -385,7 +385,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if not 0 < self.C < np.inf:
+        if not isinstance(self.C, numbers.Real) or not 0 < self.C < np.inf:
             raise ValueError(f"C must be > 0, got {self.C!r}")
         if self.stop not in STOPS:
             raise ValueError(f"stop must be one of {', '.join(STOPS)}, got {self.stop!r}")

@@ -238,6 +238,10 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
             RecipeComponents(recipe).check()
     except ValueError as error:
         raise RecipeError(f"{source}: {error}") from None
+    except TypeError as error:
+        raise RecipeError(
+            f"{source}: a parameter has a value of a wrong type: {error}"
+        ) from None
     return recipe
 
 

@@ -72,7 +72,14 @@ def _of_sane_size(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-Values = Annotated[dict[str, Any], AfterValidator(_of_sane_size)]
+def _of_single_values(values: dict[str, Any]) -> dict[str, Any]:
+    lists = [name for name, value in values.items() if isinstance(value, (list, dict))]
+    if lists:
+        raise ValueError(f"{', '.join(lists)} must be a number or a word")
+    return values
+
+
+Values = Annotated[dict[str, Any], AfterValidator(_of_single_values), AfterValidator(_of_sane_size)]
 Grid = Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], AfterValidator(_of_sane_size)]
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from screening.errors import ModelError
 
-Range = tuple[float | None, float | None]
+
+def _in_order(ends: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    low, high = ends
+    if low is not None and high is not None and low > high:
+        raise ValueError("the low end is above the high one")
+    return ends
+
+
+Range = Annotated[tuple[float | None, float | None], AfterValidator(_in_order)]
 Table = Mapping[str, object]
 """An object of JSON, by its keys."""
 Setting = dict[str, Any]
@@ -96,6 +104,24 @@ class Estimate:
     def in_percent(self) -> str:
         """A share to a tenth of a per cent, for a terminal and a notebook; a dash where it is undefined."""
         return "-" if self.value is None else f"{100 * self.value:.1f} %"
+
+
+def _defined(figure: Estimate) -> Estimate:
+    if figure.value is None:
+        raise ValueError("a figure without a value")
+    return figure
+
+
+def _with_ends(figure: Estimate) -> Estimate:
+    if None in (figure.low, figure.high):
+        raise ValueError("a figure without an interval")
+    return figure
+
+
+Defined = Annotated[Estimate, AfterValidator(_defined)]
+"""A figure that has a value."""
+WithEnds = Annotated[Defined, AfterValidator(_with_ends)]
+"""A figure that has an interval too."""
 
 
 @dataclass(frozen=True, config=PART)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from screening.schemas.base import FORMAT_VERSION, Brief, Document, Estimate, Range, Reason, Setting, Table
 from screening.schemas.figures import OfRule
@@ -150,6 +150,8 @@ class NumberProfile(Document):
             raise ValueError("counts: one more than edges is needed")
         if min(self.counts, default=0) < 0:
             raise ValueError("counts: none is below 0")
+        if sorted(self.edges) != [*self.edges]:
+            raise ValueError("edges: each is above the one before")
         return self
 
 
@@ -169,8 +171,9 @@ class Profile(Document):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        numbers = [each for each in self.features.values() if isinstance(each, NumberProfile)]
-        if any(sum(each.counts) > self.n_rows for each in numbers):
+        numbers = [one.counts for one in self.features.values() if isinstance(one, NumberProfile)]
+        texts = [one.counts.values() for one in self.features.values() if isinstance(one, TextProfile)]
+        if any(sum(counts) > self.n_rows for counts in (*numbers, *texts)):
             raise ValueError("features: counts of more values than there were rows")
         return self
 
@@ -307,7 +310,7 @@ class ModelDocument(Document):
     recipe: RecipeFacts
     contract: Mapping[str, Any]
     task: TaskFacts
-    operating_points: Sequence[OperatingPointFacts]
+    operating_points: Annotated[Sequence[OperatingPointFacts], Field(min_length=1)]
     validation: ValidationFacts
     training: TrainingFacts
     machine: MachineFacts

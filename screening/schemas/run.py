@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from screening.schemas.base import Brief, Columns, Document, Estimate, Range, Reason
+from screening.schemas.base import Brief, Columns, Defined, Document, Estimate, Range, Reason, WithEnds
 from screening.schemas.figures import Observed
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
@@ -49,7 +49,7 @@ class Listed(Document):
     beside it; `drawn` is whether it is of the random audit.
     """
 
-    p_value: Estimate
+    p_value: Defined
     display: Mapping[str, str | None] | None = None
     discovery: bool | None = None
     state: State | None = None
@@ -74,7 +74,7 @@ class Case(Listed):
     explained: float | None = None
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
-    chance: Estimate | None
+    chance: WithEnds | None
 
 
 class Sampled(Document):

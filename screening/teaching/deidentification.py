@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from screening.errors import UsageError
+from screening.errors import ModelError, UsageError
 from screening.schemas.base import Estimate
 from screening.schemas.figures import BEYOND_SCORES
 from screening.schemas.model import FeatureFacts, ModelDocument
@@ -122,6 +122,8 @@ def listed(cases: Sequence[Case], model: ModelDocument, key: SiteKey) -> Iterato
         kinds.setdefault((case.label, case.contributions is None), []).append(case)
     groups = []
     features = {one.name: one for one in model.training.features}
+    if not features.keys() >= {one.feature for case in cases for one in case.contributions or ()}:
+        raise ModelError("run.json explains cases by contributions of what is no feature of its model")
     for kind in suppress_small({kind: len(set(map(owner, rows))) for kind, rows in kinds.items()}):
         rows = kinds[kind]
         facts = [_facts(case, features) for case in rows]
