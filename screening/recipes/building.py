@@ -239,9 +239,7 @@ def read_recipe(text: str, source: str = "recipe") -> Recipe:
     except ValueError as error:
         raise RecipeError(f"{source}: {error}") from None
     except TypeError as error:
-        raise RecipeError(
-            f"{source}: a parameter has a value of a wrong type: {error}"
-        ) from None
+        raise RecipeError(f"{source}: a parameter has a value of a wrong type: {error}") from None
     return recipe
 
 
