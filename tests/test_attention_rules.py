@@ -72,12 +72,15 @@ MOST_FLAGGED = {
     "model__validation__n_rows": 15_000, "counts__scored": 15_000, "counts__read": 15_000,
     POINT + "flag_rate__value": 0.95,
 }  # fmt: skip
+NO_STATES = dict.fromkeys(("counts__new", "counts__pending", "counts__ruled_out", "counts__known"), 0)
 NUMBERED = {"attention": [{"code": "ids_are_row_numbers", "words": "w"}]}
 MANY, IN_2025 = {"counts__flagged": 200}, {"trained": datetime.datetime(2025, 3, 1)}
 # A reason, what is changed in a night's document, what its ledger or model knows, and whether it is given.
 GIVEN = [
     ("quiet_nights", {}, {"quiet": 3}, True), ("quiet_nights", {}, {"quiet": 2}, False),
     ("quiet_nights", FEW_ROWS, {"quiet": 5}, False), ("quiet_nights", FEW_ROWS, {"quiet": 60}, True),
+    ("counts_do_not_add_up", NO_STATES | {"counts__cases": 3}, {}, True),
+    ("counts_do_not_add_up", NO_STATES | {"counts__cases": 0}, {}, False),
     ("not_recognisable", {}, {"recognisable": False}, True), ("not_recognisable", {}, {}, False),
     ("not_recognisable", NUMBERED, {"recognisable": False}, False),  # said once
     ("flags_everything", SPARES | {POINT + "specificity__high": 0.04}, {}, True),

@@ -300,9 +300,10 @@ def test_leaving_implausible_rows_out_does_not_hide_the_unit(tmp_path):
 
 def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_path):
     t2 = {"type": "number", "normalise": "within_group"}
-    contract = Contract.from_dict({"cohort": {"group": "p"}, "features": {"t2": t2}})
+    contract = Contract.from_dict({"cohort": {"group": "p", "label": "ill"}, "features": {"t2": t2}})
     names = np.repeat([f"p{n}" for n in range(60)], 5)
-    table = pd.DataFrame({"p": names, "t2": np.random.default_rng(0).normal(100, 9, 300)})
+    values = np.random.default_rng(0).normal(100, 9, 300)
+    table = pd.DataFrame({"p": names, "t2": values, "ill": np.where(values > 108, "yes", "no")})
     past = read_cohort(written(table, tmp_path / "past.csv"), contract)
     described = profile(past.measured, contract, past.group)
     gates = Gates(described, contract)
@@ -312,6 +313,8 @@ def test_values_normalised_within_groups_are_described_and_raise_no_alarm(tmp_pa
     assert gates.facts()["t2"].ks > 0.9
     raw = profile({**past.values, **past.raw}, contract, past.group)
     assert described == raw != profile(past.values, contract)
+    model = train(past, "logistic", search=1, beside=())
+    assert model.facts.training.profile.features["t2"].range == (values.min(), values.max())
 
 
 def test_what_the_gates_found_stops_the_night_or_stands_in_the_run_and_on_its_page(tmp_path):

@@ -41,7 +41,11 @@ def test_intervals_at_their_edges():
     low, high = delong(y.astype(float), y)
     alone = grouped_wilson([[30]], [40], [20])
 
+    rows = Tally(np.arange(8.0), np.ones(8, bool), np.zeros(8, int), np.array([-np.inf, 4.0]))
+
     assert np.ravel(wilson([0], [0])).tolist() == [0.0, 1.0]
+    # Rows of one patient are one.
+    assert np.array(rate_bands(rows, True)) == pytest.approx(np.array(wilson([1, 0.5], [1, 1])))
     assert beta_quantile(0.5, [0, 3], [3, 0]).tolist() == [0.0, 1.0]
     assert few[0] < plain[0] < plain[1] < few[1]
     assert np.array(many) == pytest.approx(np.array(plain))

@@ -96,6 +96,7 @@ FORGERIES = [
     ("UPDATE parts SET gone = '{\"0\": \"no digits\"}' WHERE entry = 3 AND part = 1", "names of entry 3"),
     ("UPDATE parts SET gone = '{\"7\": \"00\"}' WHERE entry = 3 AND part = 1", "entry 3"),
     ("UPDATE parts SET names = '[\"erased-0123456789abcdef\"]' WHERE entry = 3 AND part = 1", "entry 3"),
+    ("UPDATE parts SET what = 'other' WHERE entry = 2 AND what = 'columns'", "entry 2"),
     ("UPDATE parts SET part = 9 WHERE entry = 3 AND part = 1", "entry 3"),
     ("UPDATE trail SET number = number + 100", "entry 1 is missing"),
     ("UPDATE trail SET previous = digest WHERE number = 3", "entry 3"),
@@ -232,6 +233,11 @@ def test_a_head_of_a_few_digits_proves_nothing_and_is_refused(untouched, digits)
 def test_the_same_change_of_threshold_twice_is_one_and_one_that_changes_no_model_none(ledger, again):
     record_revision(ledger, "threshold", again)
     assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5]
+
+
+def test_another_change_of_threshold_with_the_same_reason_is_another(ledger):
+    record_revision(ledger, "threshold", CHANGE | {"model_after": "c"})
+    assert [change["entry"] for change in history(ledger)["threshold_changes"]] == [5, 6]
 
 
 def write_nights(place: str, first: int, ready, go) -> None:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from test_ledger import FlaggedNight, enter, night, states
 
 from screening.errors import UsageError
-from screening.ledger.database import RUNS, Unchained, open_ledger
+from screening.ledger.database import PARTS, RUNS, Unchained, open_ledger
 from screening.ledger.entries import Forgotten, append
 from screening.ledger.erasing import Scope, digest_of_stand_ins, erase
 from screening.ledger.history import compare_nights, history
 from screening.ledger.model_registry import promote, record_revision
+from screening.ledger.trail import parts_of
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.ledger.verifying import rebuild
 from screening.schemas.history import HistoryDocument
@@ -167,6 +168,29 @@ def test_entry_made_by_hand_that_forgets_rewrites_nothing_else(ledger, column, b
     for look in (rebuild, lambda ledger: history(ledger, verify=True)):
         with pytest.raises(Unchained, match=r"entry 2 \(verdict"):
             look(ledger)
+
+
+@pytest.mark.parametrize(
+    ("name", "erased"),
+    [
+        # An entry claims what is no stand-in; no entry claims the stand-in; another one is claimed.
+        ("b", [(2, 1, [0], digest_of_stand_ins(["b"], [0]))]),
+        ("erased-0123456789abcdef", []),
+        ("erased-0123456789abcdef", [(2, 1, [0], digest_of_stand_ins(["erased-fedcba9876543210"], [0]))]),
+    ],
+)
+def test_names_become_only_the_stand_ins_that_an_entry_put_there(ledger, name, erased):
+    """A forger who keeps the digest of the name as it was, as erasing does, is found as well."""
+    enter(ledger, of_ward("ward-1", 1, "ab"))
+    record_verdicts(ledger, "ward-1 m 1", [Verdict("a", "ruled out")])
+    with ledger.writing() as connection:
+        case = parts_of(connection, [2], "case")[2]
+        forged = replace(case, names=[name], gone={"0": case.leaf(0, "a").hex()}).stored()
+        place = (PARTS.c.entry == 2) & (PARTS.c.part == 1)
+        connection.execute(PARTS.update().where(place).values(forged))
+        append(connection, ledger.clock(), Forgotten(erased=erased))
+    with pytest.raises(Unchained, match=r"entry 2 \(verdict\) names others"):
+        rebuild(ledger)
 
 
 HERE, SHADOW = "m" * 64, "n" * 64
