@@ -27,13 +27,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
+from flow_cohorts import columns_of
 from sets import UCI
 
 from screening import read_cohort
 from screening.contract.contract import Contract
 from screening.data.cohort import Cohort
-from screening.io.columns import columns_of, frame_of
+from screening.io.columns import frame_of
 from screening.monitoring.drift import LEAST, WINDOW, Gates, independent, own_nights, profile
 
 SAMPLES = Path(__file__).parents[1] / "sample_cohorts"

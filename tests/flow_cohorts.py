@@ -36,6 +36,13 @@ def voxels(n_patients: int = 8, each: int = 60, seed: int = 0) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def columns_of(frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of a frame: numbers and truths as float64, all else as text."""
+    kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
+    texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
+    return {name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}
+
+
 def written(table: pd.DataFrame, path: Path) -> Path:
     """Write a table by the ending of its path."""
     if path.suffix == ".parquet":

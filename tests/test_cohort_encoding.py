@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from flow_cohorts import columns_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.contract.contract import Contract
 from screening.data.encoding import Encoder
 from screening.data.reading import read_cohort
-from screening.io.columns import columns_of
 
 FEATURES = {
     "age": {"type": "number", "missing": "indicator"}, "ward": {"type": "category"},

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
-from flow_cohorts import patients, written
+from flow_cohorts import columns_of, patients, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ks_2samp, kstwobign
@@ -17,7 +17,6 @@ from scipy.stats import fisher_exact, ks_2samp, kstwobign
 from screening import read_cohort, score, train
 from screening.contract.contract import Contract
 from screening.data.reading import check_cohort
-from screening.io.columns import columns_of
 from screening.monitoring import tests as chance
 from screening.monitoring.drift import ALARMS, Gates, SampledValues, profile, steps
 from screening.monitoring.tests import ks, psi, total_variation

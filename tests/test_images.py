@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import screen
+from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import AFFINE, bids_of, brain, brains, folder_of, save, table_of
@@ -22,7 +23,6 @@ from screening.data.normalising import Medians
 from screening.errors import CohortError, UsageError
 from screening.imaging import images
 from screening.imaging.neighbourhood import around, cells_of
-from screening.io.columns import columns_of
 from screening.io.opening import digests
 from screening.scoring.erasing import document_without
 

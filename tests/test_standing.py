@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from flow_cohorts import patients, voxels
+from flow_cohorts import columns_of, patients, voxels
 from hypothesis import given
 from hypothesis import strategies as st
 from report_fixture import nosocomial_run
@@ -14,7 +14,6 @@ from scipy.stats import false_discovery_control
 
 from screening import MinSensitivity, Threshold, read_cohort, score, train
 from screening.contract.contract import Contract
-from screening.io.columns import columns_of
 from screening.metrics.calibration import group_maxima, p_values, resolution_warning
 from screening.metrics.operating_point import choose
 from screening.monitoring.drift import profile

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
+from flow_cohorts import columns_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from screening import build, load_model, load_recipe, open_ledger, read_cohort, 
 from screening.data.encoding import Encoder
 from screening.errors import ModelError
 from screening.estimators.ensembles import FoldEnsemble
-from screening.io.columns import columns_of
 from screening.ledger.database import SETTINGS
 from screening.recipes.building import list_recipes
 from screening.store.model import Model

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from flow_cohorts import columns_of
 from test_drift import gated
 
 from screening.contract.contract import Contract
 from screening.errors import CohortError
-from screening.io.columns import columns_of
 from screening.monitoring import units
 from screening.monitoring.drift import Gates, profile
 from screening.monitoring.units import Conversion, conversions_of, quantity_named, standard_unit, unit_shift

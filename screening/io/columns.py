@@ -15,13 +15,6 @@ Columns: TypeAlias = Mapping[str, np.ndarray]
 """Columns of the same rows by name, each float64 with NaN or text with None where a value is missing."""
 
 
-def columns_of(frame: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The columns of a frame: numbers and truths as float64, all else as text."""
-    kinds = {name: "float64" if frame[name].dtype.kind in "bif" else "object" for name in frame.columns}
-    texts = frame.astype(kinds).where(frame.notna(), None) if "object" in kinds.values() else frame
-    return {name: texts[name].to_numpy(dtype=kind) for name, kind in kinds.items()}
-
-
 def frame_of(columns: Columns) -> pd.DataFrame:
     """The columns as pandas has them."""
     # The dtype is said, or pandas guesses one for texts that depends on the batch.
