@@ -39,8 +39,8 @@ def copied(desk: Path, folder: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    """Every file under a folder, but for locks: a lock that could not be removed is one of `leftovers`."""
+    paths = [path for path in sorted(folder.rglob("[!.]*")) if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
