@@ -62,7 +62,7 @@ def test_flagged_rows_come_by_falling_score(tmp_path_factory, n, levels, share, 
     columns = [[cell for table in tables for cell in table[name].to_pylist()] for name in names]
 
     # A column to display that is called as one of ours is told from it.
-    assert names == [*night_rows.COLUMNS, "ward", "display_score"]
+    assert names == ["rank", "id", "group", "class", "score", "p_value", "ward", "display_score"]
     assert list(zip(*columns, strict=True)) == expected
     assert max(table.num_rows for table in tables) <= 800
 

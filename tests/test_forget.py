@@ -15,12 +15,11 @@ import pandas as pd
 import pytest
 from commands import as_json, screen, verdict_file
 from faults.amounts import LONG
-from flow_cohorts import patients, voxels, written
+from flow_cohorts import columns_of, patients, voxels, written
 from typer.testing import CliRunner
 
 from screening.cli import app
 from screening.files import digest_of
-from screening.io.columns import columns_of
 from screening.ledger import erasing as taking
 from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.erasing import Scope

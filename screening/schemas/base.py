@@ -112,16 +112,8 @@ def _defined(figure: Estimate) -> Estimate:
     return figure
 
 
-def _with_ends(figure: Estimate) -> Estimate:
-    if None in (figure.low, figure.high):
-        raise ValueError("a figure without an interval")
-    return figure
-
-
 Defined = Annotated[Estimate, AfterValidator(_defined)]
 """A figure that has a value."""
-WithEnds = Annotated[Defined, AfterValidator(_with_ends)]
-"""A figure that has an interval too."""
 
 
 @dataclass(frozen=True, config=PART)

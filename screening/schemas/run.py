@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from screening.schemas.base import Brief, Columns, Defined, Document, Estimate, Range, Reason, WithEnds
+from screening.schemas.base import Brief, Columns, Defined, Document, Estimate, Range, Reason
 from screening.schemas.figures import Observed
 from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
@@ -74,7 +74,7 @@ class Case(Listed):
     explained: float | None = None
     missing: Sequence[str] = ()
     votes: Mapping[str, bool] | None = None
-    chance: WithEnds | None
+    chance: Defined | None
 
 
 class Sampled(Document):

@@ -167,7 +167,7 @@ def _line(
     for case in rows:
         for one in case.contributions or ():
             changes.setdefault(one.feature, []).append(above(case.score) - above(case.score - one.change))
-    chances = [case.chance.ends for case in rows if case.chance is not None]
+    chances = [case.chance.ends for case in rows if case.chance and None not in case.chance.ends]
     values = [
         Contribution(
             feature=name,
