@@ -136,6 +136,9 @@ def test_what_killed_runs_left_among_pages_is_swept_and_a_page_of_other_bytes_is
     pages.of("2026-03-03").write_bytes(b"altered")
     pages.show(b"night", "2026-03-03")
     assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
+    (pages.directory / f".{LATEST}.screening-lock").touch()
+    pages.show(b"night", "2026-03-03")
+    assert names(pages.directory) == {".theirs.partial", "2026-03-03.html", LATEST}
     assert pages.of("2026-03-03").read_bytes() == b"night"
 
 

@@ -288,6 +288,7 @@ class PageFolder:
 
     def show(self, page: bytes, night: str) -> Path:
         """Have the page of a night there, and as `latest.html` unless a later night is there already."""
+        sweep(self.directory)  # where every page stands, a lock alone may have been left
         for begun in filter(None, (BEGUN.fullmatch(path.name) for path in self.directory.iterdir())):
             with suppress(Locked), hold(self.directory / begun[1]):
                 pass  # what a killed run began is removed by whoever can have its lock
