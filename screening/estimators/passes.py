@@ -114,14 +114,16 @@ class KernelExpansion:
         cls, kernel: Kernel, factor: Factor | None, state: Mapping[str, np.ndarray]
     ) -> KernelExpansion:
         """Inverse of ``state``; kernel and factor are the recipe's."""
-        chain, n_passes = list[Pass](), int(state["n_passes"])
+        chain = []
+        n_passes = int(state["n_passes"])
         for t in range(n_passes):
-            get, n_factors = under(state, f"pass{t}/"), 0
+            get = under(state, f"pass{t}/")
             gap, n_iter = get["solved"]
             dual = DualSolution(
                 get["weights"], get["intercept"], get["margin"], float(gap), int(n_iter), under(get, "noted/")
             )
             scale = Scale.from_state(get) if t + 1 < n_passes else None
+            n_factors = 0
             if scale is not None and factor is not None:
                 n_factors = 1 if factor.scope == "joint" else len(dual.intercept)
             remembered = (under(get, f"factor{m}/") for m in range(n_factors))

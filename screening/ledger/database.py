@@ -21,6 +21,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
+from screening.io.database import engine_of
 from screening.schemas.run import State
 
 FORMAT_VERSION = "1"
@@ -258,11 +259,7 @@ def open_ledger(
         file = Path(str(url.database))
         ledger = Ledger(_sqlite(file, make, read_only), clock, file)
     else:
-        try:
-            ledger = Ledger(sa.create_engine(url, connect_args={"connect_timeout": WAIT_SECONDS}), clock)
-        except ModuleNotFoundError:
-            needed = 'a ledger on PostgreSQL needs psycopg: pip install "screening[postgres]"'
-            raise UsageError(needed) from None
+        ledger = Ledger(engine_of(url, {"connect_timeout": WAIT_SECONDS}), clock)
     try:
         _check_tables(ledger, make)
     except BaseException:

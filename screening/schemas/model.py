@@ -151,7 +151,7 @@ class NumberProfile(Document):
         if min(self.counts, default=0) < 0:
             raise ValueError("counts: none is below 0")
         if sorted(self.edges) != [*self.edges]:
-            raise ValueError("edges: each is above the one before")
+            raise ValueError("edges: none is below the one before")
         return self
 
 

@@ -183,7 +183,8 @@ class Summary:
         if groups is not None:
             display = self._display([sampled.id for sampled in sample])
             sample = [sampled.replace(display=display.get(sampled.id)) for sampled in sample]
-        cases, drift = self._listed(rows, discoveries), stream.gates.facts() if stream.gates else {}
+        cases = self._listed(rows, discoveries)
+        drift = stream.gates.facts() if stream.gates else {}
         days, read = [str(day.astype("datetime64[D]")) for day in self.days], self.n_scored + refused
         return RunDocument(
             format_version=FORMAT_VERSION,
