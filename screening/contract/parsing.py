@@ -48,6 +48,12 @@ def read_text(cells: pa.Array, absent: str | None, trim: bool = False) -> Typed:
     return typed
 
 
+def given_texts(cells: pa.Array) -> pa.Array:
+    """Trimmed texts, null where they are blank, or where the column has no text."""
+    column = texts(plain(cells))
+    return pa.nulls(len(cells), pa.string()) if column is None else _given(column)
+
+
 def filled_down(cells: pa.Array, above: str | None) -> pa.Array:
     """Texts in which a blank has the text above it, the first one `above`."""
     column = texts(plain(cells))

@@ -17,7 +17,7 @@ NORMAL = 1.4826
 
 @dataclass
 class GroupScales:
-    """Centre and spread of columns within groups: `add` takes in all rows, then any are standardised."""
+    """Centre and spread of columns within groups: `add` takes in all batches in order, then any is scaled."""
 
     columns: Sequence[str]
     _numbers: dict[str, int] = field(default_factory=dict)  # of the groups, in the order they come
@@ -48,7 +48,6 @@ class Moments(GroupScales):
         self._sums = np.zeros((4, 0, len(self.columns)))  # shift, count, sum and sum of squares of x - shift
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch; `group` has shape (n_rows,)."""
         names, codes = coded(group)
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         rows = np.array(numbers, dtype=np.intp)[codes]
@@ -92,7 +91,6 @@ class Medians(GroupScales):
     _robust: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, group: np.ndarray, features: Columns) -> None:
-        """Take in the rows of one batch, in the order of the table; `group` has shape (n_rows,)."""
         values = np.column_stack([features[name] for name in self.columns])
         for name, rows in stretches(group):
             if self._numbers.setdefault(name, len(self._numbers)) < len(self._numbers) - 1:

@@ -212,7 +212,7 @@ class ColumnSummary:
 
     def _add_cells(self, given: pa.Array, decimal: str) -> None:
         self.present += len(given)
-        self.zero_led = self.zero_led or _any_like(self._add_texts(given), LED_BY_ZERO)
+        self.zero_led = self.zero_led or any_like(self._add_texts(given), LED_BY_ZERO)
         numbers = fast_numbers(given, decimal)
         if numbers is not None:
             return self._add_numbers(numbers)
@@ -223,7 +223,7 @@ class ColumnSummary:
             self.date_orders = {
                 order for order in self.date_orders if all(moment(day, order) for day in days)
             }
-            self.day_or_month_first = self.day_or_month_first or _any_like(dates, OTHER)
+            self.day_or_month_first = self.day_or_month_first or any_like(dates, OTHER)
         mixed: list[float] = []
         for text, count in _counted(given).items():
             number = parsed_number(text, decimal)
@@ -260,5 +260,5 @@ def _counted(given: pa.Array) -> dict[str, int]:
     return {entry["values"]: entry["counts"] for entry in given.value_counts().to_pylist()}
 
 
-def _any_like(texts: pa.Array, pattern: str) -> bool:
+def any_like(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

@@ -70,8 +70,7 @@ def floats(cells: pa.Array) -> np.ndarray:
     if pa.types.is_decimal(cells.type):
         # Arrow's own way from decimals to floats is off by a last bit in every third value.
         cells = pc.cast(cells, pa.string())
-    values: np.ndarray = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values
+    return np.asarray(pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def texts(cells: pa.Array) -> pa.Array | None:

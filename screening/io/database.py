@@ -228,8 +228,7 @@ def _of_sql(url: sa.URL, database: Database, query: str | None) -> KeptAnswer:
 
 def _engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
-        path = quote(str(_there(url).absolute()))
-        place = f"sqlite:///file:{path}?mode=ro&uri=true"
+        place = f"sqlite:///file:{quote(str(_there(url).absolute()))}?mode=ro&uri=true"
         return sa.create_engine(place, connect_args={"timeout": WAIT_SECONDS})
     return engine_of(url, {"connect_timeout": WAIT_SECONDS} if url.get_backend_name() == "postgresql" else {})
 
