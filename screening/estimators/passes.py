@@ -53,7 +53,8 @@ class KernelExpansion:
     @cached_property
     def scorer(self) -> Scorer:
         """This machine alone, ready to score."""
-        return Scorer([self], self.rows, [np.arange(len(self.rows))])
+        # Of another than this one: each would hold the other until the garbage collector comes by.
+        return Scorer([replace(self)], self.rows, [np.arange(len(self.rows))])
 
     def moved(self, threshold: float) -> KernelExpansion:
         """The same machine with ``threshold`` subtracted from its decision."""
@@ -284,7 +285,7 @@ def fit_passes(
         one = Pass(solve([ones])[0], labels, ones)
         matrix = gram if isinstance(gram, np.ndarray) else None  # by rows it is for the solver alone
         block = KernelBlock(kernel, rows, rows, matrix, symmetric=True)
-        first = KernelMachineState(one, block, None, rows, np.arange(len(rows)), class_counts, cache=cache)
+        first = KernelMachineState(one, block, None, rows, np.arange(len(rows)), class_counts)
         if name is not None:
             cache.solutions["first", name] = first
     states = [first] * len(factors)
