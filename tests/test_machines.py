@@ -1,5 +1,8 @@
 """Machines as estimators, their remedies and their duals: certificates, scikit-learn, invariances."""
 
+import gc
+from weakref import ref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,6 +30,7 @@ from screening.factors import (
     OneSidedMarginDecay,
 )
 from screening.kernels import FLOOR, Gaussian, Laplacian
+from screening.kernels.kernel_cache import KernelCache
 from screening.solvers import Problem, solve
 
 MACHINES = [
@@ -314,3 +318,19 @@ def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, ma
     assert fitted.kkt_gap_ <= 1.05e-3
     assert np.isfinite(c).all()
     assert np.all(c >= FLOOR * fitted.factor_at(x).max(axis=0) * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
+def test_fit_caches_end_with_it(machine):
+    """Grams go back with their last user; until the garbage collector came, those of many fits would add up."""
+    x, y = rows_for(machine)
+    gc.disable()
+    try:
+        cache = KernelCache(x)
+        fitted = clone(machine).fit_each([machine.factor], x, y, cache=cache)[0]
+        fitted.decision_function(x)
+        kept = [ref(cache), ref(fitted.passes_kept)]
+        del cache, fitted
+        assert [one() for one in kept] == [None, None]
+    finally:
+        gc.enable()
