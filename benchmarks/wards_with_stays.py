@@ -29,10 +29,10 @@ from screening.ledger.database import Ledger, open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
 from screening.ledger.nights import entering
-from screening.ledger.review_stats import WIDER, Sample, pooled
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import level_of_every_look, ratio_interval
 from screening.metrics.operating_point import choose
+from screening.metrics.reviews import WIDER, Sample, pooled
 from screening.schemas.figures import MinSensitivity, OperatingPoint
 from screening.schemas.history import HistoryDocument, SensitivityAndPpv
 

@@ -14,10 +14,10 @@ from test_series import of_ward
 
 from screening import history, open_ledger
 from screening.ledger.erasing import Scope, erase
-from screening.ledger.review_stats import tally
 from screening.ledger.status import Due, exposition, pulses
 from screening.ledger.verdicts import Verdict, record_verdicts
 from screening.metrics.intervals import ratio_interval, weighted_share, wilson
+from screening.metrics.reviews import tally
 from screening.report.history import sentences
 from screening.schemas.history import HistoryDocument
 

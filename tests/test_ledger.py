@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.errors import UsageError
-from screening.ledger.database import STATES, open_ledger
+from screening.ledger.database import open_ledger
 from screening.ledger.entries import Night
 from screening.ledger.history import history
 from screening.ledger.nights import audit_sample, entering, series_by
 from screening.ledger.verdicts import Verdict, record_verdicts, reviewable
 from screening.schemas.history import CASE_COUNTS, Question
-from screening.schemas.run import VERDICTS
+from screening.schemas.run import STATES, VERDICTS
 
 QUESTION = {"label": "infected", "positive": ["yes"], "id": "patient", "group": None}
 FACTS = {

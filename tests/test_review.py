@@ -17,12 +17,13 @@ from flow_cohorts import patients, voxels, written
 
 from screening import read_cohort, train
 from screening import score as score_night
-from screening.ledger.database import REVIEWS, STATES, open_ledger
+from screening.ledger.database import REVIEWS, open_ledger
 from screening.ledger.erasing import Scope, erase
 from screening.ledger.history import history
 from screening.model_selection.revising import set_threshold
 from screening.report import render_run
 from screening.schemas.figures import GMean, MaxFlagRate
+from screening.schemas.run import STATES
 from screening.store.loading import load_model
 from screening.store.model import save_model
 from screening.store.serialization import read_document

@@ -15,24 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from screening.errors import Locked, ModelError, UsageError, of_system
 from screening.io.database import engine_of
-from screening.schemas.run import State
 
 FORMAT_VERSION = "1"
 """Of these tables, under this name in the settings; a ledger from before the first release has `format`."""
-
-STATES = get_args(State)
-"""Of a flagged case; each is counted by itself, and together they are the cases of a night."""
-
-WAITING = ("new", "pending")
-"""States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
-
 
 TABLES = sa.MetaData()
 PROJECTED = sa.MetaData()

@@ -14,14 +14,15 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import entries, trail, verifying
-from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, WAITING, Ledger
+from screening.ledger.database import CASES, IS_FLAGGED, REVIEWS, RUNS, TRAIL, Ledger
 from screening.ledger.model_registry import NO_SHADOW, champions, every_series, find_series, in_shadow
 from screening.ledger.nights import current_runs
-from screening.ledger.review_stats import judged_share, review_figures, tally
 from screening.ledger.verdicts import last_verdicts, ordered_verdicts
 from screening.metrics.control import RECENT_NIGHTS, control_charts, drift_over
+from screening.metrics.reviews import judged_share, review_figures, tally
 from screening.schemas import history as documents
 from screening.schemas.history import NightFigures, NightRun, NightsBeside, Promotion, ThresholdChange
+from screening.schemas.run import WAITING
 from screening.spelling import DIGITS, shown_series
 
 Change = TypeVar("Change", ThresholdChange, Promotion, documents.Retraining, documents.Retirement)

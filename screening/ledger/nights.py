@@ -21,15 +21,15 @@ import sqlalchemy as sa
 
 from screening.errors import UsageError
 from screening.ledger import model_registry, register, trail
-from screening.ledger.database import CASES, IS_FLAGGED, RESERVATIONS, REVIEWS, RUNS, STATES, WAITING, Ledger
+from screening.ledger.database import CASES, IS_FLAGGED, RESERVATIONS, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import Artefact, Night, Reserved, append, nights_at, scores_at, source_digest
 from screening.ledger.trail import Head, Part
-from screening.ledger.verdicts import HAS_IT, last_verdicts
+from screening.ledger.verdicts import last_verdicts
 from screening.monitoring.delivery import Elsewhere
 from screening.monitoring.drift import WINDOW
 from screening.schemas.base import Reason
 from screening.schemas.history import Question
-from screening.schemas.run import Delivery, ScoreCounts, Since
+from screening.schemas.run import HAS_IT, STATES, WAITING, Delivery, ScoreCounts, Since
 from screening.spelling import shown_series
 
 CASES_A_PART = 5000

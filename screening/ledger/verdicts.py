@@ -25,15 +25,8 @@ from screening.files import read_bounded, read_secret
 from screening.ledger.database import CASES, REVIEWS, RUNS, Ledger
 from screening.ledger.entries import VerdictGiven, append
 from screening.ledger.trail import Part, text_part
-from screening.schemas.run import RunDocument, Word
+from screening.schemas.run import HAS_IT, RunDocument, Word
 from screening.store.serialization import read_document
-
-HAS_IT = ("confirmed", "known")
-"""Verdicts that say the condition is there."""
-
-DISPUTED = "disputed"
-UNDECIDED = ("unsure", DISPUTED)
-"""Words after which a case is not judged."""
 
 MAX_BYTES = 16 << 20
 LONGEST_TOKEN = 4096
@@ -109,7 +102,7 @@ def record_verdicts(
             flagged = cases[verdict.case_id]
             outcomes[_enter(connection, ledger.clock(), run, flagged, verdict, entered)] += 1
         current = ordered_verdicts(connection, REVIEWS.c.key == key)
-    return outcomes | {"disputed": sum(row.verdict == DISPUTED and row.case_id in names for row in current)}
+    return outcomes | {"disputed": sum(row.verdict == "disputed" and row.case_id in names for row in current)}
 
 
 def _enter(
@@ -169,7 +162,7 @@ def current_verdicts(*which: sa.ColumnElement[bool]) -> sa.Subquery:
     apart = sa.func.max(side).over(partition_by=case) - sa.func.min(side).over(partition_by=case)
     words = _last(sa.select(given, apart.label("apart")).subquery(), ("key", "case_id"), LATEST)
     run = sa.select(sa.func.max(RUNS.c.entry)).where(RUNS.c.key == words.c.key).scalar_subquery()
-    verdict = sa.case((words.c.apart == 2, DISPUTED), else_=words.c.verdict)
+    verdict = sa.case((words.c.apart == 2, "disputed"), else_=words.c.verdict)
     columns = [words.c[name] for name in ("key", "case_id", "series", "night", "flagged")]
     return sa.select(*columns, verdict.label("verdict"), run.label("run")).subquery()
 

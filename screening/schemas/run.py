@@ -13,9 +13,17 @@ from screening.schemas.model import ModelDocument, SourceFacts
 from screening.schemas.validation import Confusion, PerClass
 
 State = Literal["new", "pending", "ruled out", "known"]
+STATES = get_args(State)
+"""Of a flagged case; each is counted by itself, and together they are the cases of a night."""
+WAITING = ("new", "pending")
+"""States of a case without a verdict that holds: a night's work, of which the random audit draws some."""
+
 Word = Literal["confirmed", "ruled out", "unsure", "known"]
 VERDICTS = get_args(Word)
 """What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
+HAS_IT = ("confirmed", "known")
+UNDECIDED = ("unsure", "disputed")
+"""Words after which a case is not judged; it is disputed where two reviewers contradict each other."""
 
 
 class Contribution(Document):

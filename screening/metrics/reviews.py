@@ -9,18 +9,18 @@ from functools import lru_cache
 from math import hypot
 from typing import Any
 
-import sqlalchemy as sa
 from scipy.special import ndtri
 
-from screening.ledger.database import WAITING
-from screening.ledger.verdicts import HAS_IT, UNDECIDED
 from screening.metrics.intervals import EVERY_LOOK, LEVEL, ratio_interval, weighted_share, wilson
 from screening.schemas import history as documents
 from screening.schemas.base import Estimate
 from screening.schemas.history import JudgedShare, NightRun, SensitivityAndPpv, Words
+from screening.schemas.run import HAS_IT, UNDECIDED, WAITING
 
-Verdicts = Sequence[sa.Row[Any]]
-"""Words that stand, in order of time."""
+Verdicts = Sequence[Any]
+"""Words that stand, in order of time, each with `case_id`, `night`, `flagged` and `verdict`."""
+Cases = Sequence[Any]
+"""Flagged cases of a night, each with `case_id`, `state` and `drawn`."""
 
 
 def tally(words: Iterable[str]) -> Words:
@@ -69,7 +69,7 @@ def pooled(samples: Collection[Sample]) -> Sample:
 
 def review_figures(
     nights: Sequence[NightRun],
-    cases: Sequence[Sequence[sa.Row[Any]]],
+    cases: Sequence[Cases],
     verdicts: Verdicts,
     on_run: Sequence[Verdicts],
     promised: SensitivityAndPpv | None,
@@ -124,9 +124,7 @@ def _shares_to_date(nights: Sequence[NightRun], verdicts: Verdicts) -> Iterator[
         yield documents.ShareToDate(night=night.night, **vars(judged_share(tally(counts))))
 
 
-def flagged_samples(
-    nights: Sequence[NightRun], cases: Sequence[Sequence[sa.Row[Any]]], verdicts: Verdicts
-) -> list[Sample]:
+def flagged_samples(nights: Sequence[NightRun], cases: Sequence[Cases], verdicts: Verdicts) -> list[Sample]:
     """What stands for all flagged of each night, those who stay included; empty where nothing does.
 
     A verdict holds for the unbroken row of nights it was given in, the last in it for all of them. Whoever
