@@ -322,7 +322,7 @@ def test_duplicates_constants_and_single_rows_are_learned_from(x, n_positive, ma
 
 @pytest.mark.parametrize("machine", MACHINES[:-1], ids=ids)
 def test_fit_caches_end_with_it(machine):
-    """Grams go back with their last user; until the garbage collector came, those of many fits would add up."""
+    """Grams go back with their last user; until a garbage collection those of many fits would add up."""
     x, y = rows_for(machine)
     gc.disable()
     try:
