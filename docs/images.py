@@ -1,6 +1,6 @@
 """Make the pictures that README and the gallery show, from the sample cohorts, in headless Chromium.
 
-Run `python docs/images.py [NAME ...]` after changing a page. Everything in the pictures is synthetic.
+Run `python docs/images.py [NAME.png ...]` after changing a page. Everything in the pictures is synthetic.
 """
 
 from __future__ import annotations
