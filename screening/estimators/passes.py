@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -285,7 +286,10 @@ def fit_passes(
         one = Pass(solve([ones])[0], labels, ones)
         matrix = gram if isinstance(gram, np.ndarray) else None  # by rows it is for the solver alone
         block = KernelBlock(kernel, rows, rows, matrix, symmetric=True)
-        first = KernelMachineState(one, block, None, rows, np.arange(len(rows)), class_counts)
+        # Not to hold the cache that holds it: its Grams would wait for the garbage collector.
+        first = KernelMachineState(
+            one, block, None, rows, np.arange(len(rows)), class_counts, cache=weakref.proxy(cache)
+        )
         if name is not None:
             cache.solutions["first", name] = first
     states = [first] * len(factors)

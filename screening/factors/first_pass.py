@@ -12,6 +12,7 @@ import numpy as np
 from screening.kernels import Scale, pairwise, rescaled_distances
 from screening.kernels.base import Kernel
 from screening.kernels.expansions import KernelBlock, Key, expansion_at
+from screening.kernels.kernel_cache import KernelCache
 from screening.kernels.neighbors import Neighbors, neighbors, neighbors_in
 
 # Sums of bumps are told apart down to this share of the highest bump; c ends a long way above.
@@ -112,6 +113,7 @@ class KernelMachineState:
     places: np.ndarray  # theirs in the block's basis
     class_counts: np.ndarray  # training rows of each class, in class order
     number: int = 0  # among the passes of all machines on this basis
+    cache: KernelCache | None = None  # of the training rows, in training; a weak reference
 
     @property
     def x(self) -> np.ndarray:
@@ -157,7 +159,8 @@ class KernelMachineState:
     @property
     def largest_distance(self) -> float:
         """Largest Euclidean distance between training rows; only in training."""
-        return self.block.largest_distance
+        assert self.cache is not None
+        return self.cache.largest_distance
 
     def learn(self, factor: Factor) -> Pass:
         """The pass with what a factor remembers of it, in training."""

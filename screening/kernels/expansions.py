@@ -141,13 +141,6 @@ class KernelBlock:
         """The sums that were foreseen, all of them made at once."""
         return {} if self.sums is None else self.sums.at(self.x)
 
-    @cached_property
-    def largest_distance(self) -> float:
-        """Between two rows of the basis."""
-        rows = self.basis
-        blocks = (pairwise.input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
-        return float(np.sqrt(max(blocks)))
-
     def times(self, weights: np.ndarray) -> np.ndarray:
         """K between x and the basis, times weights (n_basis, n_outputs)."""
         if self.matrix is None:

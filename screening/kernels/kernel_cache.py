@@ -7,6 +7,7 @@ and hands it to each fit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from screening.kernels import pairwise
 from screening.kernels.base import Kernel, gram_precision
-from screening.kernels.pairwise import Precision
+from screening.kernels.pairwise import Precision, input_distances
 
 DEFAULT_MEMORY = 4 << 30
 
@@ -111,6 +112,13 @@ class KernelCache:
         if self._across is None or self._across[0] != kernel:
             self._across = kernel, pairwise.gram(kernel, self.rows, self.asked, dtype=np.float64)
         return self._across[1]
+
+    @cached_property
+    def largest_distance(self) -> float:
+        """Between two of the rows."""
+        rows = self.rows
+        blocks = (input_distances(rows[i : i + 512], rows).max() for i in range(0, len(rows), 512))
+        return float(np.sqrt(max(blocks)))
 
 
 def side_by_side(n_rows: int, memory: int | None) -> int:

@@ -22,6 +22,7 @@ Word = Literal["confirmed", "ruled out", "unsure", "known"]
 VERDICTS = get_args(Word)
 """What a reviewer may say: has the condition; has not; cannot tell; has it, and that was known already."""
 HAS_IT = ("confirmed", "known")
+"""Words that say the condition is there."""
 UNDECIDED = ("unsure", "disputed")
 """Words after which a case is not judged; it is disputed where two reviewers contradict each other."""
 
